@@ -24,6 +24,7 @@
 #include "exec/hosts.hpp"
 #include "exec/kernels/integer_choice.hpp"
 #include "exec/master.hpp"
+#include "exec/open_files.hpp"
 #include "exec/run_weights.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
@@ -251,6 +252,7 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   exec::choose_integer_kernels(run.cache_dir);
   std::unique_ptr<exec::LocalCluster> cluster;
   if (emulate) {
+    exec::check_open_files(plan, weights, /*one_machine=*/true);
     view.stage("starting the emulated devices");
     run.one_machine = true;
     run.key = exec::random_key();

@@ -16,6 +16,7 @@
 #include "exec/kernels/instruction_sets.hpp"
 #include "model/error.hpp"
 #include "model/plain_text.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -77,15 +78,11 @@ int guarded(const Arguments& words, std::ostream& out) {
     return report(error.what(), kWrongUsage);
   } catch (const Error& error) {
     return report(error.what(), kWorldWrong);
-  } catch (const std::bad_alloc&) {
-    return report("not enough memory for this; close other programs or take a smaller model",
-                  kWorldWrong);
+  } catch (const std::bad_alloc& error) {
+    return report(model::describe(error), kWorldWrong);
   } catch (const std::system_error& error) {
     // Refused by the system where no message of ours foresaw it: files, threads, memory maps.
-    return report(std::string("the system refuses: ") + error.what() +
-                      "; raise the limit that is meant (ulimit -n for open files, ulimit -u for "
-                      "threads)",
-                  kWorldWrong);
+    return report(model::describe(error), kWorldWrong);
   } catch (const std::exception& error) {
     return report(std::string("internal error: ") + error.what(), kInternal);
   }
@@ -96,6 +93,7 @@ int guarded(const Arguments& words, std::ostream& out) {
 
 int main(int argc, char** argv) {
   tandem::cli::occupy_standard_descriptors();
+  tandem::model::raise_open_file_limit();
   // A reader that is gone is an error of write(): flush_output() tells it from others.
   std::signal(SIGPIPE, SIG_IGN);
   // So is a file that grows beyond what the shell allows.

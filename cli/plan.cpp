@@ -220,16 +220,6 @@ void check_stages(const Options& options, const planner::Plan& plan) {
               "', '--rounds auto' or other shares (--partition)");
 }
 
-// What is asked of weights that stream has an effect on some, or is refused: whether any do is the
-// search's to say, if no window is given.
-void check_streaming(const Options& options, const planner::Plan& plan) {
-  if (plan.streams()) return;
-  const std::string when =
-      "with all weights in memory, as there is room for them; leave it out, or give '--window W'";
-  if (retained(options, plan.model.layers).value_or(0) > 0) options.refuse({"retain"}, when);
-  if (release_of(options) != model::ReleaseRule::early) options.refuse({"release"}, when);
-}
-
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const std::optional<Bounded>& bounded, const Shown& show) {
   FileRoles files;
@@ -443,7 +433,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   }
   const auto& plan = std::get<planner::Plan>(answer);
   check_stages(options, plan);
-  check_streaming(options, plan);
+  if (const std::string remark = check_streaming(options, plan); !remark.empty() && !show.quiet)
+    std::cerr << "tandem plan: " << remark << '\n';
   planner::check_rates(plan);
   planner::PlanFile file{.plan = plan};
   if (served) file.service = service_of(options, *served, show.file);

@@ -52,19 +52,12 @@ std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
   const double bytes = model::parse_bytes(size, "flag '--disk'").value();
   if (!(bytes >= 1.0 && bytes <= kLargestFile))
     throw Error("flag '--disk': '" + size + "', expected up to 1TiB, or none");
-  return exec::DiskProfileOptions{
-      .folder = cache ? std::filesystem::path(*cache) : exec::default_cache_dir(),
-      .file_bytes = static_cast<std::uint64_t>(bytes),
-      .read_bytes = block_bytes(transformer)};
-}
-
-// Of kernels' times, where no disk is measured; empty: they are not kept.
-std::filesystem::path cache_if_any() {
-  try {
-    return exec::default_cache_dir();
-  } catch (const Error&) {
-    return {};
-  }
+  const std::filesystem::path folder =
+      cache ? std::filesystem::path(*cache) : exec::default_cache_dir();
+  exec::need_cache_dir(folder);
+  return exec::DiskProfileOptions{.folder = folder,
+                                  .file_bytes = static_cast<std::uint64_t>(bytes),
+                                  .read_bytes = block_bytes(transformer)};
 }
 
 std::string disk_text(const exec::DiskRate& disk, const exec::DiskProfileOptions& asked) {
@@ -196,7 +189,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   options.settle();
 
   // As a run does.
-  exec::choose_integer_kernels(disk ? disk->folder : cache_if_any());
+  exec::choose_integer_kernels(disk ? disk->folder : exec::default_cache_dir());
   // First, as a disk may be full; its weights are not in memory yet.
   const auto start = std::chrono::steady_clock::now();
   std::optional<exec::DiskRate> rate;

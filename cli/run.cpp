@@ -34,6 +34,7 @@
 #include "exec/runtime/available_memory.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
+#include "exec/weights/read_file.hpp"
 #include "exec/weights/weight_source.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
@@ -66,7 +67,8 @@ Syntax run_syntax() {
           {"emulate", "", "start every device as a process on this machine"},
           {"pace", "HOW", "emulated compute: measured or nominal [measured]"},
           {"dilate", "D", "emulated time passes D times more slowly [as this machine needs]"},
-          {"prompt", "TEXT", "prompt [a text of the planned length; required without one]"},
+          {"prompt", "TEXT", "prompt [a text of the planned length; required without one]", false,
+           true},
           {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
           kChatFlag,
           kSystemFlag,
@@ -267,11 +269,10 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
   options.refuse({"workload", "samples", "policy", "chunk", "in-flight"},
                  "without a plan; `tandem plan --workload` reserves memory for the requests");
   std::error_code ignored;
-  if (!std::filesystem::is_directory(weights, ignored) &&
-      !(exec::is_gguf(weights) && std::filesystem::exists(weights, ignored)))
+  const bool present = exec::is_present(weights);
+  if (!std::filesystem::is_directory(weights, ignored) && !(exec::is_gguf(weights) && present))
     throw Error("flag '--weights': " + weights.string() +
-                (std::filesystem::exists(weights, ignored) ? ": neither a folder nor a GGUF file"
-                                                           : ": no such folder") +
+                (present ? ": neither a folder nor a GGUF file" : ": no such folder") +
                 ", expected one with config.json and weights (*.safetensors), or a GGUF file; "
                 "check the path");
   model::Transformer transformer = load_model(weights.string());

@@ -13,6 +13,7 @@
 #include "cli/flags/cache.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/terminal/line_log.hpp"
+#include "exec/weights/block_store.hpp"
 #include "model/error.hpp"
 
 namespace tandem::cli {
@@ -69,6 +70,7 @@ int worker_command(const Arguments& arguments, std::ostream& out) {
   if (const auto path = options.text("key")) worker.key = exec::read_key_file(*path);
   worker.threads = static_cast<int>(options.integer_or("threads", cores, 1, 1024));
   const Cache cache = cache_of(options);
+  exec::need_cache_dir(cache.folder);
   worker.cache_dir = cache.folder;
   worker.cache_bytes = cache.bytes;
   worker.verify = options.has(kVerifyFlag.name);

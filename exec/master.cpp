@@ -89,7 +89,8 @@ class GenerationRun {
     generation.ready = Clock::now();
     serving_->run(
         generation.ready,
-        {.wait_until = [this](Clock::time_point when) { session_.wait_until(when); },
+        {.wait_until = [this](Clock::time_point when,
+                              const std::string& what) { session_.wait_until(when, what); },
          .announce =
              [this](std::int32_t i, const model::Batch& batch,
                     const std::vector<std::int32_t>& rows) { session_.announce(i, batch, rows); },

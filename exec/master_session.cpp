@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "exec/open_files.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "model/announcement.hpp"
 
@@ -28,6 +29,7 @@ void MasterSession::begin() {
   // While no device computes. At measured pace nothing is taken from the prediction's cost model.
   if (run_.pace == Pace::measured && options_->ledger && !peers_.empty())
     run_.overhead = measure_message_overhead(plan_->model);
+  if (!options_->one_machine) check_open_files(*plan_, options_->weights, false);
   session_ = std::make_unique<Session>(options_->times);
   weights_.emplace(*plan_, *options_, *session_, voice_);
 }
@@ -128,10 +130,24 @@ void MasterSession::announce(std::int32_t i, const model::Batch& batch,
   announced_.cpu_s += std::chrono::duration<double>(system_lane_clock().cpu_time() - begin).count();
 }
 
-void MasterSession::wait_until(Clock::time_point when) {
+void MasterSession::wait_until(Clock::time_point when, const std::string& what) {
   constexpr std::chrono::milliseconds kPiece{50};
+  constexpr std::chrono::seconds kShowEvery{1};
+  const auto text = [&] {
+    const auto left = std::chrono::ceil<std::chrono::seconds>(when - Clock::now());
+    return "waiting for " + what + ", which arrives in " + std::to_string(left.count()) + " s";
+  };
   session_->check();
+  Clock::time_point show = Clock::time_point::max();
+  if (!what.empty() && when - Clock::now() >= options_->times.notice) {
+    voice_.notify(text());
+    show = Clock::now() + kShowEvery;
+  }
   while (Clock::now() < when) {
+    if (Clock::now() >= show) {
+      voice_.stage(text());
+      show += kShowEvery;
+    }
     activity().enter(Phase::waiting, plan_->master);
     std::this_thread::sleep_until(std::min(when, Clock::now() + kPiece));
     session_->check();

@@ -17,6 +17,7 @@
 #include "exec/runtime/session.hpp"
 #include "exec/runtime/wait_notice.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 
@@ -51,7 +52,7 @@ class MasterSession {
       return result;
     } catch (const std::exception& error) {
       interrupt_->leave();
-      session_->cancel(error.what());
+      session_->cancel(model::describe(error));
       throw Error(session_->failure());
     }
   }
@@ -83,8 +84,9 @@ class MasterSession {
     double cpu_s = 0.0;  // of the thread that announces
   };
   [[nodiscard]] const Announced& announced() const { return announced_; }
-  // In pieces, so that a failure elsewhere ends it.
-  void wait_until(Clock::time_point when);
+  // In pieces, so that a failure elsewhere ends it. The caller is notified that a long wait is for
+  // `what`, unless that is empty.
+  void wait_until(Clock::time_point when, const std::string& what = "");
   [[nodiscard]] const ShippedWeights& shipped() const { return weights_->shipped(); }
   // Whether the kernel lets the peak of memory begin with the session.
   [[nodiscard]] bool own_peak() const { return own_peak_; }

@@ -93,19 +93,20 @@ DeviceWeights MasterWeights::load(const StepGraphs& graphs) {
                   "them; leave out '--map'");
     }
     if (options_->place != WeightPlace::copied && !plan_->gather_weights) {
-      return {.shard = Shard::mapped(maker().weights(), plan_->model, share,
-                                     {.threads = options_->threads,
-                                      .notes = store_.folder() / "seen",
-                                      .believe = !options_->verify,
-                                      .may_copy = options_->place == WeightPlace::chosen,
-                                      .progress =
-                                          [this](std::uint64_t done, std::uint64_t total) {
-                                            session_->check();
-                                            session_->activity().enter(Phase::loading,
-                                                                       Activity::kNobody, total);
-                                            session_->activity().advance(done);
-                                          }}),
-              .window = nullptr};
+      return {
+          .shard = Shard::mapped(
+              maker().weights(), plan_->model, share,
+              {.threads = options_->threads,
+               .notes = store_.has_folder() ? store_.folder() / "seen" : std::filesystem::path(),
+               .believe = !options_->verify,
+               .may_copy = options_->place == WeightPlace::chosen,
+               .progress =
+                   [this](std::uint64_t done, std::uint64_t total) {
+                     session_->check();
+                     session_->activity().enter(Phase::loading, Activity::kNobody, total);
+                     session_->activity().advance(done);
+                   }}),
+          .window = nullptr};
     }
     // Of the same files, as they were opened, that the workers' blocks are made of.
     return {.shard = Shard::slice(maker().weights(), plan_->model, share), .window = nullptr};

@@ -51,6 +51,13 @@ Clock::time_point RequestServing::at(double seconds) const {
   return begin_ + std::chrono::duration_cast<Clock::duration>(after);
 }
 
+std::string RequestServing::arriving(double seconds) const {
+  const auto next = std::ranges::find_if(
+      options_->requests,
+      [seconds](const planner::InferenceRequest& request) { return request.arrival_s >= seconds; });
+  return next == options_->requests.end() ? "" : "request '" + next->id + "'";
+}
+
 void RequestServing::run(Clock::time_point begin, const ServingHands& hands) {
   begin_ = begin;
   begin_ns_ =
@@ -67,7 +74,7 @@ void RequestServing::run(Clock::time_point begin, const ServingHands& hands) {
   while (!flying_.empty() || std::isfinite(until_s_)) {
     if (flying_.empty()) {
       now = until_s_;
-      hands.wait_until(at(now));
+      hands.wait_until(at(now), arriving(now));
       ask(now, {});
     } else if (act()) {
       const model::ServedStep& done = served_[static_cast<std::size_t>(flying_.front().number)];
@@ -98,7 +105,7 @@ void RequestServing::ask(double now, std::span<const model::StepOutcome> ended) 
     flying.sampled = sampled_requests(next.step->batch);
     flying.rows = scheduler_->row_tokens();
     flying.step = std::move(*next.step);
-    hands_->wait_until(at(flying.step.not_before_s));
+    hands_->wait_until(at(flying.step.not_before_s), "");
     hands_->announce(number, flying.step.batch, flying.rows);
   }
 }

@@ -20,7 +20,8 @@ namespace tandem::exec {
 
 // What the session lends.
 struct ServingHands {
-  std::function<void(Clock::time_point when)> wait_until;
+  // `what` is waited for, for a notice; empty: nothing that takes long.
+  std::function<void(Clock::time_point when, const std::string& what)> wait_until;
   // Tells every other device of the step.
   std::function<void(std::int32_t step, const model::Batch& batch,
                      const std::vector<std::int32_t>& tokens)>
@@ -75,6 +76,8 @@ class RequestServing {
   };
   [[nodiscard]] bool ends(std::size_t request, std::int32_t token) const;
   [[nodiscard]] Clock::time_point at(double seconds) const;
+  // "request 'b'": the first that arrives at `seconds` or later; empty if there is none.
+  [[nodiscard]] std::string arriving(double seconds) const;
   // Asks the scheduler until it has no more steps for now.
   void ask(double now, std::span<const model::StepOutcome> ended);
   // The next thing that the master's lane does, or waits for. True: a step has its outcome, which

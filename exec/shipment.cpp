@@ -6,6 +6,7 @@
 
 #include "exec/weights/block_assembly.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -31,7 +32,7 @@ void Shipment::open(model::DeviceIndex to, const std::string& name, PlanOffer of
     try {
       serve(offer, present);
     } catch (const std::exception& error) {
-      session_->cancel(error.what());
+      session_->cancel(model::describe(error));
     }
     {
       const std::lock_guard lock(mutex_);

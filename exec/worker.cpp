@@ -9,6 +9,7 @@
 #include "exec/emulation/turn.hpp"
 #include "exec/kernels/integer_choice.hpp"
 #include "exec/kernels/kernels_here.hpp"
+#include "exec/open_files.hpp"
 #include "exec/rejection_log.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "exec/runtime/wait_notice.hpp"
@@ -16,6 +17,7 @@
 #include "model/error.hpp"
 #include "model/plain_text.hpp"
 #include "model/quantity_text.hpp"
+#include "model/system_fault.hpp"
 #include "planner/outdated_profiles.hpp"
 
 namespace tandem::exec {
@@ -76,7 +78,7 @@ class WorkerSession {
       prepare();
       execute();
     } catch (const std::exception& error) {
-      session_->cancel(error.what());
+      session_->cancel(model::describe(error));
       throw Error(session_->failure());
     }
   }
@@ -121,7 +123,13 @@ class WorkerSession {
   }
 
   void check(const PlanOffer& offer) {
-    plan_ = std::make_unique<planner::Plan>(planner::parse_plan_json(offer.plan, "offered plan"));
+    try {
+      plan_ = std::make_unique<planner::Plan>(planner::parse_plan_json(offer.plan, "offered plan"));
+    } catch (const Error& error) {
+      // The master has read it: what it could not, a tandem of another version wrote.
+      const std::string fault = error.what();
+      throw Error(fault.substr(0, fault.rfind(';')) + "; install the same tandem on every device");
+    }
     const std::string sha256 = planner::plan_sha256(*plan_);
     if (sha256 != offer.sha256) {
       throw Error("offered plan: digest " + sha256.substr(0, 12) + ", announced as " +
@@ -137,6 +145,9 @@ class WorkerSession {
     }
     run_ = parse_run_options(offer.options, "offered run");
     run_.workload.validate(plan_->model);
+    // The master has looked for the devices that it emulates.
+    if (options_.ledger_fd < 0)
+      model::require_open_files(run_files(*plan_, self_), "the master's plan");
     check_memory(*plan_, self_, run_, weights_.memory.bytes());
     layout_ = layout_of(plan_->model, device().share);
     graphs_ = std::make_unique<StepGraphs>(*plan_, run_);
@@ -293,6 +304,7 @@ void say(const WorkerOptions& options, const std::string& line) {
 }  // namespace
 
 void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation& cancellation) {
+  if (options.ledger_fd < 0) model::require_open_files(kSessionFiles, "a worker");
   choose_integer_kernels(options.cache_dir);
   RejectionLog rejections([&](const std::string& line) { say(options, line); });
   KeptWeights weights(options);
@@ -311,8 +323,9 @@ void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation
       WorkerSession(std::move(*incoming), reception, options, weights).run();
       if (options.verbose) say(options, "session with " + peer + " is done");
     } catch (const std::exception& error) {
-      if (options.once) throw Error(error.what());
-      say(options, "session with " + peer + " failed: " + error.what());
+      const std::string reason = model::describe(error);
+      if (options.once) throw Error(reason);
+      say(options, "session with " + peer + " failed: " + reason);
     }
     if (options.once) return;
   }

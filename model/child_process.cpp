@@ -1,15 +1,16 @@
 #include "model/child_process.hpp"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <system_error>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::model {
 namespace {
@@ -26,10 +27,14 @@ int reap(pid_t id) noexcept {
 Pipe open_pipe(const std::string& subject) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw Error(subject + ": no pipe: " + std::system_category().message(errno) +
-                "; raise `ulimit -n`");
+    throw Error(subject + ": no pipe: " + system_fault(errno, "close other programs"));
   }
   return {.reading = Descriptor(ends[0]), .writing = Descriptor(ends[1])};
+}
+
+void end_with_parent(pid_t parent) noexcept {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);  // it ended before the line above
 }
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {

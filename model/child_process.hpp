@@ -20,6 +20,10 @@ struct Pipe {
 // Throws Error (`subject`, the system's reason, remedy) if there is none.
 [[nodiscard]] Pipe open_pipe(const std::string& subject);
 
+// For a child after fork(): has the kernel end it when `parent`, the process that forked, ends for
+// whatever reason. Ends it at once if `parent` has ended already.
+void end_with_parent(pid_t parent) noexcept;
+
 // A child of this process. Killed and reaped at the end, unless it has been waited for. Move-only.
 class ChildProcess {
  public:

@@ -1,6 +1,7 @@
 """What all of tandem's charts share: style, reading the CSV, writing PNG and SVG."""
 
 import csv
+import io
 import os
 import pathlib
 import sys
@@ -46,12 +47,17 @@ def save(figure, stem):
     for extension, options in (("png", {"dpi": 150}), ("svg", {"metadata": {"Date": None}})):
         target = f"{stem}.{extension}"
         temporary = f"{target}.tmp.{os.getpid()}"
+        drawn = io.BytesIO()  # drawing takes seconds, in which an interrupt shall leave no file
+        figure.savefig(drawn, format=extension, **options)
         try:
-            figure.savefig(temporary, format=extension, **options)
+            with open(temporary, "wb") as file:
+                file.write(drawn.getbuffer())
             os.replace(temporary, target)
-        except OSError as error:
+        except BaseException as error:
             if os.path.exists(temporary):
                 os.remove(temporary)
+            if not isinstance(error, OSError):
+                raise
             sys.exit(f"{target}: cannot write: {error.strerror}")
 
 

@@ -20,6 +20,7 @@
 
 #include "model/child_process.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -57,9 +58,9 @@ void write_text(int fd, Frame frame, const char* text) {
   write_frame(fd, frame, text, std::min(std::strlen(text), kMaxFrame));
 }
 
-[[noreturn]] void run_child(int output, int said,
+[[noreturn]] void run_child(int output, int said, pid_t parent,
                             const std::function<void(const std::function<void(Bytes)>&)>& body) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  model::end_with_parent(parent);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::signal(SIGPIPE, SIG_IGN);
@@ -76,7 +77,7 @@ void write_text(int fd, Frame frame, const char* text) {
   } catch (const std::logic_error& e) {
     write_text(output, Frame::caller_error, e.what());
   } catch (const std::exception& e) {
-    write_text(output, Frame::error, e.what());
+    write_text(output, Frame::error, model::describe(e).c_str());
   } catch (...) {
     write_text(output, Frame::error, "unknown exception");
   }
@@ -159,12 +160,16 @@ void run_in_child(const ChildOptions& options,
                   const std::function<void(const std::function<void(Bytes)>& send)>& body,
                   const std::function<void(Bytes)>& receive) {
   const model::Descriptor said(::memfd_create("tandem-simgrid", MFD_CLOEXEC));
-  if (said.number() < 0)
-    throw std::system_error(errno, std::generic_category(), "simulation process");
+  if (!said.is_open())
+    throw Error(options.subject + ": no memory file for SimGrid's process: " +
+                model::system_fault(errno, "free some memory"));
   model::Pipe pipe = model::open_pipe("simulation process");
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) throw std::system_error(errno, std::generic_category(), "simulation process: fork");
-  if (pid == 0) run_child(pipe.writing.number(), said.number(), body);
+  if (pid < 0)
+    throw Error(options.subject +
+                ": no process for SimGrid: " + model::system_fault(errno, "close other programs"));
+  if (pid == 0) run_child(pipe.writing.number(), said.number(), parent, body);
   model::ChildProcess child(pid);
   pipe.writing.close();
 

@@ -21,6 +21,7 @@
 
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
+#include "model/system_fault.hpp"
 #include "sim/child.hpp"
 #include "sim/engine.hpp"
 
@@ -109,8 +110,7 @@ void hand_over(int file, std::string_view text, const std::string& source) {
     if (written <= 0) {
       const int why = written < 0 ? errno : ENOSPC;
       std::string fault = source + ": could not be handed to SimGrid in a file in memory: ";
-      fault += std::generic_category().message(why);
-      fault += why == EFBIG ? "; raise `ulimit -f`" : "; free some memory";
+      fault += model::system_fault(why, why == EFBIG ? "raise `ulimit -f`" : "free some memory");
       throw Error(fault);
     }
     text.remove_prefix(static_cast<std::size_t>(written));
@@ -122,7 +122,11 @@ std::vector<Way> ways_of_simgrid(std::string_view text, const std::string& sourc
                                  const model::Cluster& cluster, const std::vector<Pair>& pairs) {
   // SimGrid gets exactly the text that was checked, under a name that it cannot mistake for a
   // library to load.
+  model::require_open_files(2, "SimGrid, which reads " + source);  // it would not say what it lacks
   const int file = ::memfd_create("platform", 0);
+  if (file < 0)
+    throw Error(source + ": no file in memory to hand it to SimGrid: " +
+                model::system_fault(errno, "free some memory"));
   const std::string name = "/proc/self/fd/" + std::to_string(file);
   hand_over(file, text, source);
   const s4u::Engine& engine = make_engine();

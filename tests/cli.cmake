@@ -17,6 +17,8 @@ tandem_tests(
     cli_formats_test.cpp
     cli_gathered_weights_test.cpp
     cli_gguf_test.cpp
+    cli_interrupt_test.cpp
+    cli_limits_test.cpp
     cli_max_loss_test.cpp
     cli_manners_test.cpp
     cli_memory_test.cpp

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tests/cli_program.hpp"
 
@@ -199,6 +202,44 @@ TEST_CASE("cli/bad input: weights of another model than the plan's, by field") {
     bench.write("other/config.json",
                 tandem::test::replaced(config, "\"rms_norm_eps\": ", "\"rms_norm_eps\": 0.1"));
     check("rms_norm_eps");
+  }
+}
+
+// An interrupted download leaves a folder of links to files that are not there yet.
+TEST_CASE(
+    "cli/bad weights: a link that leads nowhere is named, and no file is said to be missing") {
+  namespace fs = std::filesystem;
+  const Kitchen bench;
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});
+  const std::vector<std::string> words{"run",   "--weights", "tiny",  "--prompt",
+                                       "hello", "--cache",   "cache", "--new-tokens",
+                                       "1",     "--quiet"};
+  bench.must(words);
+  const std::string blob = "../../blobs/0123abcd";
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json",
+                           "tokenizer_config.json", "model.safetensors.index.json"}) {
+    CAPTURE(name);
+    const fs::path link = bench.folder() / "tiny" / name;
+    const fs::path aside = bench.folder() / "aside";
+    const bool had = fs::exists(link);
+    if (had) fs::rename(link, aside);
+    const bool whole_file = std::string(name) == "model.safetensors.index.json";
+    const fs::path weights = bench.folder() / "tiny" / "model.safetensors";
+    if (whole_file) fs::rename(weights, bench.folder() / "weights");
+    fs::create_symlink(blob, link);
+    check_refused(bench, words, 1,
+                  "tiny/" + std::string(name) + ": a link to " + blob + ", which does not exist");
+    fs::remove(link);
+    if (had) fs::rename(aside, link);
+    if (whole_file) fs::rename(bench.folder() / "weights", weights);
+  }
+  bench.must(words);
+  fs::create_symlink("nowhere", bench.folder() / "gone");
+  fs::create_symlink("nowhere.gguf", bench.folder() / "gone.gguf");
+  for (const char* name : {"gone", "gone.gguf"}) {
+    check_refused(bench, {"run", "--weights", name, "--prompt", "hello"}, 1,
+                  std::string(name) + ": a link to nowhere");
+    check_refused(bench, {"model", "inspect", name}, 1, std::string(name) + ": a link to nowhere");
   }
 }
 

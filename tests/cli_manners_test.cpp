@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -67,7 +68,6 @@ TEST_CASE("cli/run: without a plan and a number of tokens, it ends where the con
   check_refused(bench, here({"--prompt", "hello", "--new-tokens", std::to_string(context)}), 1,
                 "context");
   check_refused(bench, here({}), 2, "'--prompt' or '--prompt-ids' is required");
-  check_refused(bench, here({"--prompt", ""}), 2, "'--prompt' needs a value");
   check_refused(bench, {"run", "--weights", "absent", "--prompt", "a"}, 1, "absent");
   check_refused(bench, {"run", "--weights", "cache", "--prompt", "a"}, 1, "cache");
 }
@@ -221,6 +221,64 @@ TEST_CASE("cli/plan: a fall back to streaming is said, with its cost and what wo
   Words roomy = words;
   roomy[2] = "pair.xml";
   CHECK_FALSE(contains(bench.good(roomy), "no split of the weights"));
+}
+
+TEST_CASE("cli/run: an empty prompt runs where the tokenizer gives a first token") {
+  const Kitchen bench;
+  bench.write("config.json",
+              replaced(bench.read("tiny.json"), "\"vocab_size\": 300", "\"vocab_size\": 700"));
+  bench.must({"model", "random", "--config", "config.json", "--out", "tiny", "--quiet"});
+  const Words empty = here({"--prompt", "", "--new-tokens", "2", "--quiet", "--out", "m.json"});
+  check_refused(bench, here({"--prompt", "", "--new-tokens", "2"}), 1,
+                "flag '--prompt': empty, and the model's tokenizer puts no token before a text, "
+                "expected at least one token; write a prompt");
+  bench.write("one.jsonl", R"({"id": "a", "arrival_s": 0, "prompt": "", "new_tokens": 2})");
+  check_refused(bench,
+                {"plan", "--platform", "pair.xml", "--model", "tiny", "--workload", "one.jsonl"}, 1,
+                "prompt of request 'a': empty");
+  bench.write("tiny/tokenizer.model", source_file("tests/tokenizers/sp-bpe/tokenizer.model"));
+  std::filesystem::remove(bench.folder() / "tiny" / "tokenizer.json");
+  bench.must(empty);
+  bench.must(here({"--prompt=", "--new-tokens", "2", "--quiet"}));
+  CHECK(Json::parse(bench.read("m.json"))["environment"]["prompt_tokens"] == "1");
+  const std::string planned =
+      bench.good({"plan", "--platform", "pair.xml", "--model", "tiny", "--json", "--prompt", ""});
+  CHECK(Json::parse(planned)["workload"]["prompt_tokens"] == 1);
+  // Where a value says what is to be done, an empty one is a slip.
+  check_refused(bench, here({"--prompt", "a", "--out", ""}), 2, "'--out' needs a value");
+}
+
+TEST_CASE("cli/run: a cache is asked for where one is needed, not before") {
+  const Porch bench;
+  bench.plan();
+  const std::string without = "env -u HOME -u XDG_CACHE_HOME \"$TANDEM\" ";
+  const Outcome mapped =
+      bench.shell(without + "run --weights tiny --prompt hello --new-tokens 1 --quiet");
+  CHECK(mapped.code == 0);
+  CHECK(mapped.err.empty());
+  for (const char* const words : {"run plan.json --emulate --weights tiny --quiet",
+                                  "worker --listen 127.0.0.1:0", "profile --model tiny"}) {
+    CAPTURE(words);
+    const Outcome outcome = bench.shell(without + words);
+    CHECK(outcome.code == 1);
+    CHECK(contains(outcome.err, "cache folder: neither XDG_CACHE_HOME nor HOME is set"));
+    CHECK(contains(outcome.err, "'--cache DIR'"));
+    CHECK(std::ranges::count(outcome.err, '\n') == 1);
+  }
+}
+
+TEST_CASE("cli/run: a request that arrives late is waited for with a word") {
+  const Porch bench;
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--strategy", "local",
+              "--prompt-tokens", "8", "--new-tokens", "4", "--out", "local.json", "--quiet"});
+  bench.write("late.jsonl",
+              R"({"id": "late", "arrival_s": 999999, "prompt_ids": [1, 2], "new_tokens": 2})");
+  const std::string run =
+      "timeout -s INT 2 \"$TANDEM\" run local.json --weights tiny --workload late.jsonl";
+  const Outcome outcome = bench.shell(run);
+  CHECK(contains(outcome.err, "tandem: waiting for request 'late', which arrives in 999999 s\n"));
+  CHECK(contains(outcome.err, "tandem run: interrupted\n"));
+  CHECK_FALSE(contains(bench.shell(run + " --quiet").err, "waiting"));
 }
 
 }  // namespace tandem::test::cli_manners_test

@@ -139,7 +139,7 @@ TEST_CASE("cli/served: requests of token ids need no tokenizer, an empty text is
   CHECK(done.code == 0);
   bench.write("empty.jsonl", R"({"id": "a", "arrival_s": 0, "prompt": "", "new_tokens": 2})");
   check_refused(bench, simulate({"--workload", "empty.jsonl", "--tokenizer", "tiny"}), 1,
-                "prompt of request 'a': no tokens");
+                "prompt of request 'a': empty, and the model's tokenizer puts no token");
 }
 
 TEST_CASE("cli/served: a plan that streams its head is refused for prompts in chunks") {

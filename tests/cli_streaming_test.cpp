@@ -268,4 +268,32 @@ TEST_CASE("cli/streaming: predicted and measured stand side by side, loads overl
   }
 }
 
+TEST_CASE("cli/plan: a window that holds all that a device would stream is remarked on") {
+  const Kitchen bench;
+  bench.write("disks.xml", with_disk(bench.read("pair.xml"), "100MBps"));
+  // A layer a device: two blocks, and desk has the embedding and the head beside them.
+  const auto planned = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"plan",       "--platform", "disks.xml", "--model", "tiny.json",
+                                   "--strategy", "pipeline",   "--retain",  "none"};
+    words.insert(words.end(), more.begin(), more.end());
+    return bench.run(words);
+  };
+  CHECK(planned({"--window", "1"}).err.empty());
+  const Outcome one = planned({"--window", "2"});
+  CHECK(one.code == 0);
+  CHECK(one.err ==
+        "tandem plan: flag '--window': 2, but device 'sofa' would stream no more blocks than that: "
+        "its weights all stay in memory, as with '--window all'\n");
+  CHECK(planned({"--window", "2", "--quiet", "--out", "plan.json"}).err.empty());
+  CHECK(planned({"--window", "2", "--release", "late"}).code == 0);
+  const Outcome both = planned({"--window", "9"});
+  CHECK(both.err.find("device 'desk', 'sofa' would") != std::string::npos);
+  const Outcome late = planned({"--window", "9", "--release", "late"});
+  CHECK(late.code == 2);
+  CHECK(late.err ==
+        "tandem plan: flag '--release' has no effect with '--window 9', as no device would stream "
+        "more blocks than that: all weights stay in memory; leave it out, or give a smaller "
+        "window\n");
+}
+
 }  // namespace tandem::test::cli_streaming_test

@@ -14,6 +14,7 @@
 #include "exec/weights/block_assembly.hpp"
 #include "exec/weights/random.hpp"
 #include "exec_session_processes.hpp"
+#include "planner/plan_words.hpp"
 #include "serial_executor.hpp"
 
 namespace tandem::exec::exec_session_test {
@@ -440,6 +441,14 @@ TEST_CASE("exec/session: a plan that is wrong is refused with the reason") {
   SUBCASE("no JSON") {
     offer.plan = "not a plan";
     CHECK(has(answer_to(offer), "offered plan"));
+  }
+  SUBCASE("a plan of another version's schema") {
+    const std::string schema(planner::kPlanSchema);
+    offer.plan.replace(offer.plan.find(schema), schema.size(), "tandem.plan/999");
+    const std::string answer = answer_to(offer);
+    CHECK(has(answer, "offered plan: field 'schema' is \"tandem.plan/999\", expected \"" + schema +
+                          "\"; install the same tandem on every device"));
+    CHECK_FALSE(has(answer, "make the plan again"));
   }
   SUBCASE("another plan than its digest says") {
     offer.sha256 = std::string(64, '0');

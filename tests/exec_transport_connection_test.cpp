@@ -1,5 +1,7 @@
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -58,6 +60,25 @@ struct Rejections {
     const std::lock_guard lock(mutex);
     return std::ranges::any_of(reasons, [&](const auto& r) { return contains(r, part); });
   }
+};
+
+// While it lives, this process may open `more` descriptors beside those that are open, at most.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int more) {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    rlimit few = before_;
+    for (few.rlim_cur = 0; more >= 0; ++few.rlim_cur) {
+      if (::fcntl(static_cast<int>(few.rlim_cur), F_GETFD) < 0 && more-- == 0) break;
+    }
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
 };
 
 // Accepts with `server_key` while `client` connects; what the client says.
@@ -177,6 +198,64 @@ TEST_CASE("transport/connection: a Hello of another version names both versions 
   CHECK_FALSE(text.empty());
   CHECK(rejections.any("version " + std::to_string(kWireVersion + 1)));
   CHECK(rejections.any("expected " + std::to_string(kWireVersion)));
+}
+
+TEST_CASE("transport/connection: a worker of another version is no matter of keys") {
+  // As the Hello of this version, but for the number after the first word.
+  const std::vector<std::byte> hello = encode(control_hello());
+  std::vector<std::byte> other = hello;
+  other.at(kFrameHeaderBytes + 8) = std::byte{kWireVersion + 1};
+  const ListenSocket socket({.host = "127.0.0.1"}, false);
+  std::thread worker([&] {
+    const int client = ::accept(socket.descriptor(), nullptr, nullptr);
+    std::vector<std::byte> heard(hello.size());
+    static_cast<void>(::recv(client, heard.data(), heard.size(), MSG_WAITALL));
+    ::send(client, other.data(), other.size(), MSG_NOSIGNAL);
+    ::close(client);
+  });
+  const std::string text = error_of([&] {
+    static_cast<void>(
+        connect_to(socket.endpoint(), std::nullopt, control_hello(), within(milliseconds(60'000))));
+  });
+  worker.join();
+  CHECK(contains(text, ": speaks version " + std::to_string(kWireVersion + 1) +
+                           " of tandem's protocol, expected " + std::to_string(kWireVersion) +
+                           "; install the same tandem on every device"));
+  CHECK_FALSE(contains(text, "--key"));
+}
+
+TEST_CASE("transport/connection: a lack of descriptors is named on either side") {
+  const Key key = random_key();
+  Listener listener = local_listener(key);
+  {
+    const FewDescriptors none(0);
+    const std::string text = error_of([&] {
+      static_cast<void>(
+          connect_to(listener.endpoint(), key, control_hello(), within(milliseconds(60'000))));
+    });
+    CHECK(contains(text, "Too many open files"));
+    CHECK(contains(text, "raise `ulimit -n`"));
+    CHECK_FALSE(contains(text, "check the address"));
+  }
+  int refusals = 0;
+  for (int more = 0; more < 8; ++more) {
+    CAPTURE(more);
+    const FewDescriptors few(more);
+    const std::string text = error_of([&] { static_cast<void>(local_listener(key)); });
+    if (text.empty()) break;
+    ++refusals;
+    CHECK(contains(text, "raise `ulimit -n`"));
+  }
+  CHECK(refusals > 2);
+  // A client for whom there is none waits, and the reason is given.
+  Rejections rejections;
+  Listener full = local_listener(std::nullopt, rejections.options());
+  const Stranger client(full.endpoint());
+  {
+    const FewDescriptors none(0);
+    CHECK_FALSE(full.accept(within(milliseconds(200))).has_value());
+  }
+  CHECK(rejections.any("a client: not accepted: Too many open files; this process may open"));
 }
 
 TEST_CASE("transport/connection: a device cannot connect to itself") {

@@ -360,9 +360,17 @@ TEST_CASE("exec/block store: the cache folder follows XDG_CACHE_HOME, then HOME"
   unsetenv("XDG_CACHE_HOME");
   CHECK(default_cache_dir() == "/home/someone/.cache/tandem");
   unsetenv("HOME");
-  CHECK(has(error_of([] { const auto dir = default_cache_dir(); }), "HOME"));
+  CHECK(default_cache_dir().empty());
   if (!home.empty()) setenv("HOME", home.c_str(), 1);
   if (!cache.empty()) setenv("XDG_CACHE_HOME", cache.c_str(), 1);
+}
+
+TEST_CASE("exec/block store: without a folder it says so where one is needed") {
+  BlockStore store({});
+  CHECK_FALSE(store.has_folder());
+  CHECK(has(error_of([&] { store.make_room(1); }), "set one, or give '--cache DIR'"));
+  CHECK(has(error_of([&] { static_cast<void>(store.label_of("a")); }), "cache folder: neither"));
+  CHECK(has(error_of([&] { store.discard("a"); }), "cache folder: neither"));
 }
 
 }  // namespace

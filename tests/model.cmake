@@ -24,6 +24,7 @@ tandem_tests(
     model_quantity_text_test.cpp
     model_result_test.cpp
     model_statistics_test.cpp
+    model_system_fault_test.cpp
     model_task_graph_test.cpp
     model_trace_test.cpp
     model_format_choice_test.cpp

@@ -383,8 +383,10 @@ TEST_CASE("model/config_json: a field given twice is refused, as readers choose 
 }
 
 TEST_CASE("model/config_json: what is not a JSON object is refused with its place") {
-  CHECK(contains(error_of([] { return parse(""); }), "dir/m.json: not JSON at byte"));
-  CHECK(contains(error_of([] { return parse("{\"model_type\": \"lla"); }), "not JSON at byte"));
+  CHECK(contains(error_of([] { return parse(""); }), "dir/m.json: not JSON: empty, expected"));
+  CHECK(contains(error_of([] { return parse("{\"model_type\": \"lla"); }),
+                 "not JSON: it ends too early, after 19 bytes"));
+  CHECK(contains(error_of([] { return parse("{]"); }), "not JSON at byte 2 of 2"));
   CHECK(
       contains(error_of([] { return parse("[1, 2]"); }), "is an array of 2, expected a JSON obj"));
   CHECK(contains(error_of([] { return parse(llama() + "x"); }), "not JSON"));

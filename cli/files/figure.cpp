@@ -1,25 +1,27 @@
 #include "cli/files/figure.hpp"
 
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <string>
-#include <system_error>
+#include <string_view>
 #include <vector>
 
 #include "cli/files/files.hpp"
 #include "model/child_process.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::cli {
 namespace {
 
 constexpr const char* kPython = "/usr/bin/python3";
+constexpr std::string_view kOnly = "the table and CSV are complete";
 constexpr std::string_view kRemedy =
     "; install it with 'apt-get install python3-matplotlib' (the table and CSV are complete)";
+constexpr int kNotStarted = 127;
 
 struct Outcome {
   int status = 0;
@@ -29,19 +31,21 @@ struct Outcome {
 // Runs `words`, standard output and error together into `diagnostics`; waits for the end.
 Outcome run(std::vector<std::string> words) {
   model::Pipe pipe = model::open_pipe("figure");
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, pipe.writing.number(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, pipe.writing.number(), STDERR_FILENO);
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  pid_t id = 0;
-  const int failure =
-      ::posix_spawn(&id, arguments[0], &actions, nullptr, arguments.data(), ::environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failure != 0) throw Error(words[0] + ": " + system_message(failure) + std::string(kRemedy));
+  const pid_t parent = ::getpid();
+  const pid_t id = ::fork();
+  if (id < 0)
+    throw Error("figure: no new process: " + model::system_fault(errno, std::string(kOnly)));
+  if (id == 0) {
+    model::end_with_parent(parent);
+    ::dup2(pipe.writing.number(), STDOUT_FILENO);
+    ::dup2(pipe.writing.number(), STDERR_FILENO);
+    ::execv(arguments[0], arguments.data());
+    ::_exit(kNotStarted);
+  }
   model::ChildProcess child(id);
   pipe.writing.close();
   Outcome outcome;
@@ -68,6 +72,8 @@ void draw_figure(std::string_view script, const std::filesystem::path& csv,
   const std::filesystem::path path = resource_folder("plots") / script;
   const Outcome outcome = run({kPython, "-B", path.string(), csv.string(), stem.string()});
   if (WIFEXITED(outcome.status) && WEXITSTATUS(outcome.status) == 0) return;
+  if (WIFEXITED(outcome.status) && WEXITSTATUS(outcome.status) == kNotStarted)
+    throw Error(std::string(kPython) + ": cannot be started" + std::string(kRemedy));
   const std::string word = last_line(outcome.diagnostics);
   throw Error("figure: " + path.string() + " failed: " + (word.empty() ? "no message" : word) +
               (word.find("matplotlib") == std::string::npos ? "" : std::string(kRemedy)));

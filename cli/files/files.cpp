@@ -12,6 +12,7 @@
 
 #include "exec/weights/atomic_file.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::cli {
 namespace fs = std::filesystem;
@@ -45,8 +46,8 @@ class SpecialFile {
 
  private:
   [[noreturn]] void fail(int code) const {
-    throw Error(path_.string() + ": cannot write: " + system_message(code) +
-                "; choose a place that exists, is writable and has room");
+    throw Error(path_.string() + ": cannot write: " +
+                model::system_fault(code, "choose a place that exists, is writable and has room"));
   }
 
   fs::path path_;
@@ -68,20 +69,18 @@ std::string listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::string system_message(int code) { return std::system_category().message(code); }
-
 std::string read_file(const fs::path& path) {
   std::error_code fault;
   const fs::file_status status = fs::status(path, fault);
   if (!fs::exists(status))
-    throw Error(path.string() + ": cannot read: " + system_message(fault ? fault.value() : ENOENT) +
-                "; check the path");
+    throw Error(path.string() + ": cannot read: " +
+                model::system_fault(fault ? fault.value() : ENOENT, "check the path"));
   if (fs::is_directory(status))
     throw Error(path.string() + ": is a folder, expected a file; check the path");
   std::ifstream file(path, std::ios::binary);
   if (!file)
-    throw Error(path.string() + ": cannot read: " + system_message(errno) +
-                "; check its permissions");
+    throw Error(path.string() +
+                ": cannot read: " + model::system_fault(errno, "check its permissions"));
   // Read until the end rather than trust a size: pipes and /dev/zero have none.
   std::string contents;
   std::string chunk(std::size_t{1} << 20, '\0');
@@ -91,7 +90,9 @@ std::string read_file(const fs::path& path) {
       throw Error(path.string() + ": more than 1 GiB, expected a text file; check the path");
   }
   if (file.bad())
-    throw Error(path.string() + ": cannot read: " + system_message(errno) + "; check the disk");
+    throw Error(path.string() + ": cannot read: " + model::system_fault(errno, "check the disk"));
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (contents.starts_with(kByteOrderMark)) contents.erase(0, kByteOrderMark.size());
   return contents;
 }
 
@@ -104,8 +105,8 @@ void check_writable(const fs::path& path) {
     throw Error(path.string() + ": folder '" + folder.string() + "' does not exist; create it");
   const bool special = fs::exists(path, fault) && !fs::is_regular_file(path, fault);
   if (::access(special ? path.c_str() : folder.c_str(), W_OK) != 0)
-    throw Error(path.string() + ": cannot write: " + system_message(errno) +
-                "; choose a writable place");
+    throw Error(path.string() +
+                ": cannot write: " + model::system_fault(errno, "choose a writable place"));
 }
 
 void write_file(const fs::path& path, std::string_view contents) {
@@ -164,7 +165,8 @@ std::vector<std::string> scenario_names(std::string_view folder, std::string_vie
     if (entry.path().extension() == extension) names.push_back(entry.path().stem().string());
   }
   if (fault)
-    throw Error(path.string() + ": cannot list: " + fault.message() + "; reinstall tandem");
+    throw Error(path.string() +
+                ": cannot list: " + model::system_fault(fault.value(), "reinstall tandem"));
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -10,11 +10,8 @@
 
 namespace tandem::cli {
 
-// The system's text for the error number `code`, as in errno.
-[[nodiscard]] std::string system_message(int code);
-
-// The contents of the regular file `path`. Throws Error (path, the system's reason or the size,
-// remedy) if it cannot be read or is larger than 1 GiB.
+// The contents of the regular file `path`, without a byte order mark of UTF-8. Throws Error (path,
+// the system's reason or the size, remedy) if it cannot be read or is larger than 1 GiB.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 
 // Writes `contents` to a temporary file beside `path`, then renames it, so that nobody ever sees

@@ -7,6 +7,7 @@
 #include "cli/files/files.hpp"
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/weights/model_folder.hpp"
+#include "exec/weights/read_file.hpp"
 #include "model/error.hpp"
 
 namespace tandem::cli {
@@ -30,11 +31,11 @@ fs::path find_config(const std::string& name) {
   std::error_code fault;
   if (fs::is_directory(name, fault)) {
     fs::path config = fs::path(name) / "config.json";
-    if (!fs::exists(config, fault))
+    if (!exec::is_present(config))
       throw Error(name + ": folder without config.json; expected a Hugging Face model folder");
     return config;
   }
-  if (fs::exists(name, fault)) return name;
+  if (exec::is_present(name)) return name;
   if (const auto known = known_model(name)) return *known;
   throw Error(
       name +

@@ -17,7 +17,7 @@ inline constexpr Flag kVerifyFlag{
     "verify", "", "hash cached weights, even if their files are those that were hashed before"};
 
 struct Cache {
-  std::filesystem::path folder;
+  std::filesystem::path folder;  // empty: neither a flag nor the environment names one
   std::optional<std::uint64_t> bytes;
 };
 // Throws Error for a size that is none.

@@ -72,6 +72,19 @@ std::string unknown_flag(const std::string& token, const std::vector<Flag>& flag
   return message + "; " + see_help(command);
 }
 
+// "--prompt=" as "--prompt" and an empty word, as the parser takes it, if the flag may be empty.
+Arguments with_empty_values(const Arguments& arguments, const std::vector<Flag>& flags) {
+  Arguments words;
+  for (const std::string& word : arguments) {
+    const bool empty = std::ranges::any_of(flags, [&](const Flag& flag) {
+      return flag.may_be_empty && word == "--" + std::string(flag.name) + "=";
+    });
+    words.push_back(empty ? word.substr(0, word.size() - 1) : word);
+    if (empty) words.emplace_back();
+  }
+  return words;
+}
+
 std::string whole_number(std::int64_t value) { return std::to_string(value); }
 
 }  // namespace
@@ -86,7 +99,7 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
   const po::options_description description = describe(flags);
   po::parsed_options parsed(&description);
   try {
-    parsed = po::command_line_parser(arguments)
+    parsed = po::command_line_parser(with_empty_values(arguments, flags))
                  .options(description)
                  .style(po::command_line_style::allow_long |
                         po::command_line_style::long_allow_adjacent |
@@ -122,7 +135,7 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
     if (!values.empty() && !flag->repeatable)
       throw Usage("flag '--" + option.string_key + "' is given twice; give it once");
     const std::string value = option.value.empty() ? "" : option.value.front();
-    if (value.empty() && !flag->value.empty())
+    if (value.empty() && !flag->value.empty() && !flag->may_be_empty)
       throw Usage("flag '--" + option.string_key + "' needs a value; " + see_help(command_));
     values.push_back(value);
   }

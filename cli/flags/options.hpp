@@ -34,6 +34,7 @@ struct Flag {
   std::string_view value;  // placeholder of its value ("FILE", "N"); empty: a switch
   std::string_view help;   // one line
   bool repeatable = false;
+  bool may_be_empty = false;  // "" is a value
 };
 
 struct Syntax {

@@ -77,7 +77,8 @@ Syntax plan_syntax() {
            "what is to be short: request, ttft, latency (of new tokens); of many requests "
            "throughput [request; throughput with policy recurrent, or strategy auto]"},
           {"prompt-tokens", "N", "tokens of the prompt [64]"},
-          {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts"},
+          {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts",
+           false, true},
           {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
           kChatFlag,
           kSystemFlag,
@@ -247,6 +248,12 @@ model::ReleaseRule release_of(const Options& options) {
              : model::ReleaseRule::early;
 }
 
+namespace {
+
+constexpr std::int64_t kMostBlocks = 1'000'000;  // of a window
+
+}  // namespace
+
 planner::WindowRequest window_of(const Options& options, const model::Transformer& transformer,
                                  const WantedDevices& devices) {
   if (devices.fewest && options.text_or("window", "auto") == "auto") {
@@ -259,12 +266,37 @@ planner::WindowRequest window_of(const Options& options, const model::Transforme
                    "with '--devices fewest', as every block stays in memory; give '--window W'");
     return {.blocks = 0, .retain = {}};
   }
-  constexpr std::int64_t kMostBlocks = 1'000'000;
   planner::WindowRequest window{.blocks = count_or_auto(options, "window", "all", kMostBlocks),
                                 .retain = retained(options, transformer.layers)};
   if (window.blocks == 0)
     options.refuse({"retain", "release"}, "with '--window all', as every block stays in memory");
   return window;
+}
+
+std::string check_streaming(const Options& options, const planner::Plan& plan) {
+  const std::int32_t blocks = count_or_auto(options, "window", "all", kMostBlocks).value_or(0);
+  if (!plan.streams()) {
+    const std::string when =
+        blocks > 0
+            ? "with '--window " + std::to_string(blocks) +
+                  "', as no device would stream more blocks than that: all weights stay in memory; "
+                  "leave it out, or give a smaller window"
+            : "with all weights in memory, as there is room for them; leave it out, or give "
+              "'--window W'";
+    if (retained(options, plan.model.layers).value_or(0) > 0) options.refuse({"retain"}, when);
+    if (release_of(options) != model::ReleaseRule::early) options.refuse({"release"}, when);
+  }
+  if (blocks == 0) return "";
+  std::string whole;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const planner::DevicePlan& device = plan.devices[d];
+    if (device.window.streams() || device.share.layers.empty()) continue;
+    whole += (whole.empty() ? "'" : ", '") + plan.cluster.devices()[d].name + "'";
+  }
+  if (whole.empty()) return "";
+  return "flag '--window': " + std::to_string(blocks) + ", but device " + whole +
+         " would stream no more blocks than that: its weights all stay in memory, as with "
+         "'--window all'";
 }
 
 std::optional<std::int32_t> rounds(const Options& options) {

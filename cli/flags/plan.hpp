@@ -38,6 +38,10 @@ struct WantedDevices {
 [[nodiscard]] planner::WindowRequest window_of(const Options& options,
                                                const model::Transformer& transformer,
                                                const WantedDevices& devices);
+// Returns a remark on devices where the window that was asked for holds all of their blocks, so
+// that nothing streams; empty if there are none. Throws Usage for '--retain' or '--release' if no
+// device of `plan` streams.
+[[nodiscard]] std::string check_streaming(const Options& options, const planner::Plan& plan);
 // `--allreduce`, where nothing is summed. What is chosen with `--max-loss` may be without levels.
 void refuse_sums(const Options& options, const planner::Strategy& strategy);
 // `--retain` of so many layers; 0: none, nothing: auto.

@@ -71,7 +71,12 @@ exec::WrittenTokens written_tokens(const Options& options) {
 std::vector<std::int32_t> encoded_prompt(const exec::Tokenizer& tokenizer, const std::string& text,
                                          exec::WrittenTokens written, const std::string& subject) {
   std::vector<std::int32_t> ids = tokenizer.encode(text, written);
-  if (ids.empty()) throw Error(subject + ": no tokens, expected at least one; write a prompt");
+  if (ids.empty())
+    throw Error(subject +
+                (text.empty() ? ": empty, and the model's tokenizer puts no token before a "
+                                "text"
+                              : ": no tokens") +
+                ", expected at least one token; write a prompt");
   return ids;
 }
 

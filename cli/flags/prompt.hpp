@@ -34,7 +34,8 @@ namespace tandem::cli {
 // The flags that make a prompt part of a conversation.
 inline constexpr Flag kChatFlag{"chat", "",
                                 "the prompt is what a user says: use the model's chat template"};
-inline constexpr Flag kSystemFlag{"system", "TEXT", "with --chat: what the model is told before"};
+inline constexpr Flag kSystemFlag{"system", "TEXT", "with --chat: the system message before it",
+                                  /*repeatable=*/false, /*may_be_empty=*/true};
 
 // The ids of what a user says, in the model's chat template if `--chat` says so, else of the text
 // as encoded_prompt. Throws Usage, Error.

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "exec/emulation/dilation.hpp"
+#include "exec/open_files.hpp"
 #include "exec/transport/key.hpp"
 #include "model/text_table.hpp"
 
@@ -30,6 +31,7 @@ void EmulatedDevices::start(const std::filesystem::path& program, GenerateOption
                    " of this machine at once; their time passes " + model::fixed(dilation_, 2) +
                    " times more slowly, results are divided by that");
   }
+  check_open_files(*plan_, run.weights, /*one_machine=*/true);
   punctuality_ = ask_for_punctuality();
   run.pace = pace_;
   run.dilation = dilation_;

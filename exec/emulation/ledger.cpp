@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <new>
 #include <string>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -23,7 +23,7 @@ constexpr std::size_t kLedgerPageBytes = 4096;
 constexpr std::size_t kLineBytes = 64;
 
 [[noreturn]] void fail(const std::string& what) {
-  throw Error("link ledger: " + what + ": " + std::strerror(errno) + "; free some memory");
+  throw Error("link ledger: " + what + ": " + model::system_fault(errno, "free some memory"));
 }
 
 std::size_t pages_for(std::size_t bytes) {

@@ -17,8 +17,10 @@
 #include <span>
 #include <thread>
 
+#include "exec/weights/block_store.hpp"
 #include "model/child_process.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -40,8 +42,7 @@ struct SchedulingAttributes {
 // Between fork and exec: only what is safe after a fork of a process with threads.
 [[noreturn]] void become(const char* program, char* const* arguments,
                          std::span<const int> inherited, pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before the line above
+  model::end_with_parent(parent);
   for (const int descriptor : inherited) {
     if (descriptor >= 0) fcntl(descriptor, F_SETFD, 0);
   }
@@ -90,6 +91,7 @@ std::string ask_for_punctuality() {
 
 LocalCluster::LocalCluster(const LocalClusterOptions& options)
     : processes_(options.wanted.size()), endpoints_(options.wanted.size()) {
+  need_cache_dir(options.cache_dir);
   const int key_fd = key_memory_file(options.key);
   try {
     for (std::size_t d = 0; d < options.wanted.size(); ++d) {
@@ -152,8 +154,7 @@ void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process
   const pid_t child = fork();
   if (child == 0) become(words[0].c_str(), arguments.data(), inherited, parent);
   if (child < 0) {
-    throw Error(std::string("emulation: no new process: ") + std::strerror(errno) +
-                "; raise `ulimit -u`");
+    throw Error("emulation: no new process: " + model::system_fault(errno, "close other programs"));
   }
   process.child = model::ChildProcess(child);
 }

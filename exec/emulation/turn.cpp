@@ -7,11 +7,11 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <ctime>
 #include <string>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -22,13 +22,13 @@ constexpr std::size_t kFileBytes = 4096;             // a page
 constexpr long kLookEveryNs = 200'000'000;
 
 [[noreturn]] void fail(const std::string& what, int error) {
-  throw Error("turns of emulated devices: " + what + ": " + std::strerror(error) +
-              "; run without '--emulate', or on another kernel");
+  throw Error("turns of emulated devices: " + what + ": " +
+              model::system_fault(error, "run without '--emulate', or on another kernel"));
 }
 
-timespec soon() {
+timespec soon(clockid_t clock) {
   timespec when{};
-  clock_gettime(CLOCK_REALTIME, &when);
+  clock_gettime(clock, &when);
   when.tv_nsec += kLookEveryNs;
   if (when.tv_nsec >= 1'000'000'000) {
     when.tv_nsec -= 1'000'000'000;
@@ -99,8 +99,13 @@ void SharedTurn::map() {
 void SharedTurn::take() {
   for (;;) {
     if (cancelled_) throw Error("cancelled");
-    const timespec until = soon();
-    const int error = pthread_mutex_timedlock(&shared_->mutex, &until);
+    const timespec until = soon(CLOCK_MONOTONIC);
+    int error = pthread_mutex_clocklock(&shared_->mutex, CLOCK_MONOTONIC, &until);
+    // Before Linux 5.14 only the wall clock ends the wait for such a mutex, however it is set.
+    if (error == EINVAL) {
+      const timespec wall = soon(CLOCK_REALTIME);
+      error = pthread_mutex_timedlock(&shared_->mutex, &wall);
+    }
     if (error == 0) return;
     if (error == EOWNERDEAD) {  // nothing but the turn itself was in its hands
       pthread_mutex_consistent(&shared_->mutex);

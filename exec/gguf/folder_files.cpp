@@ -165,11 +165,10 @@ std::vector<std::pair<std::string, std::string>> tokenizer_files(const Vocabular
 }
 
 std::string folder_chat_template(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  if (const auto path = folder / "chat_template.jinja"; std::filesystem::exists(path, ignored))
+  if (const auto path = folder / "chat_template.jinja"; is_present(path))
     return read_text(path, kMaxFileBytes);
   const auto path = folder / "tokenizer_config.json";
-  if (!std::filesystem::exists(path, ignored)) return "";
+  if (!is_present(path)) return "";
   const Json config = Json::parse(read_text(path, kMaxFileBytes), nullptr, false);
   const auto found = config.is_object() ? config.find("chat_template") : config.end();
   if (!config.is_object() || found == config.end()) return "";

@@ -1,6 +1,7 @@
 #include "exec/kernels/thread_pool.hpp"
 
 #include <atomic>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -52,11 +53,17 @@ struct ThreadPool::Shared {
   std::chrono::nanoseconds spin{0};
   std::vector<std::jthread> helpers;
   bool stop = false;
+  std::atomic<bool> lacks_memory = false;
   // And one that helpers write: how many have not finished the job.
   alignas(64) std::atomic<std::uint32_t> running{0};
 
   void help(int thread) {
-    static_cast<void>(kernel_scratch());  // now, not in the middle of a step
+    try {
+      static_cast<void>(kernel_scratch());  // now, not in the middle of a step
+    } catch (const std::bad_alloc&) {
+      lacks_memory = true;
+    }
+    if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
     std::uint32_t seen = 0;
     while (true) {
       await_change(generation, seen, spin);
@@ -71,6 +78,17 @@ struct ThreadPool::Shared {
     generation.fetch_add(1, std::memory_order_release);
     generation.notify_all();
   }
+
+  void await_helpers() {
+    for (std::uint32_t left = 0; (left = running.load(std::memory_order_acquire)) != 0;)
+      await_change(running, left, spin);
+  }
+
+  void end() {
+    stop = true;
+    start();
+    helpers.clear();  // joins
+  }
 };
 
 ThreadPool::ThreadPool(int threads, std::chrono::nanoseconds spin)
@@ -79,16 +97,20 @@ ThreadPool::ThreadPool(int threads, std::chrono::nanoseconds spin)
   static_cast<void>(kernel_scratch());
   shared_->spin = spin;
   shared_->helpers.reserve(static_cast<std::size_t>(threads - 1));
-  for (int i = 1; i < threads; ++i) {
-    shared_->helpers.emplace_back([shared = shared_.get(), i] { shared->help(i); });
+  shared_->running = static_cast<std::uint32_t>(threads - 1);
+  try {
+    for (int i = 1; i < threads; ++i) {
+      shared_->helpers.emplace_back([shared = shared_.get(), i] { shared->help(i); });
+    }
+    shared_->await_helpers();
+    if (shared_->lacks_memory) throw std::bad_alloc();
+  } catch (...) {
+    shared_->end();  // helpers wait for a job, and would for ever
+    throw;
   }
 }
 
-ThreadPool::~ThreadPool() {
-  shared_->stop = true;
-  shared_->start();
-  shared_->helpers.clear();  // joins
-}
+ThreadPool::~ThreadPool() { shared_->end(); }
 
 void ThreadPool::run(int used, Call call, const void* body) {
   shared_->call = call;
@@ -97,9 +119,7 @@ void ThreadPool::run(int used, Call call, const void* body) {
   shared_->running.store(static_cast<std::uint32_t>(threads_ - 1), std::memory_order_relaxed);
   shared_->start();
   call(body, 0);
-  for (std::uint32_t left = 0; (left = shared_->running.load(std::memory_order_acquire)) != 0;) {
-    await_change(shared_->running, left, shared_->spin);
-  }
+  shared_->await_helpers();
 }
 
 }  // namespace tandem::exec

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -144,8 +145,9 @@ void ChannelLane::work() {
     try {
       transfer();
     } catch (const std::exception& error) {
-      cancel(error.what());
-      if (options_.on_failure) options_.on_failure(error.what());
+      const std::string reason = model::describe(error);
+      cancel(reason);
+      if (options_.on_failure) options_.on_failure(reason);
     }
     lock.lock();
   }

@@ -5,6 +5,7 @@
 
 #include "model/announcement.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 #include "model/work.hpp"
 
 namespace tandem::exec {
@@ -69,7 +70,7 @@ auto Runtime::guarded(const Body& body) -> decltype(body()) {
     return body();
   } catch (const std::exception& error) {
     pacer_->wait();  // whatever it failed at, others may compute
-    cancel(error.what());
+    cancel(model::describe(error));
     // The first failure is the cause; this one may be its consequence.
     const std::lock_guard lock(mutex_);
     throw Error(reason_);

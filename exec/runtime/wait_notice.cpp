@@ -43,8 +43,12 @@ void WaitNotice::watch() {
     if (now < next) continue;
     next = now + std::min<Clock::duration>(now - moved, kMostBetween);
     lock.unlock();
-    const std::string text = options_.text();
-    if (!text.empty()) options_.say(text);
+    try {
+      const std::string text = options_.text();
+      if (!text.empty()) options_.say(text);
+    } catch (const std::exception&) {
+      // No memory for it, or a device that has just gone: the run itself says so.
+    }
     lock.lock();
   }
 }

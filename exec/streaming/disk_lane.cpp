@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 
@@ -162,7 +163,7 @@ void DiskLane::work() {
       const std::lock_guard lock(mutex_);
       if (stopping_ || cancelled_) return;  // interrupted
     }
-    const std::string reason = error.what();
+    const std::string reason = model::describe(error);
     cancel(reason);
     if (options_.on_failure) options_.on_failure(reason);
   }

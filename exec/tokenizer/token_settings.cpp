@@ -283,13 +283,11 @@ TokenSettings read_token_settings(const std::filesystem::path& folder) {
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
                            "generation_config.json"}) {
     const std::filesystem::path path = folder / name;
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) continue;
+    if (!is_present(path)) continue;
     files.push_back({.path = path.string(), .text = read_text(path, kMaxFileBytes)});
   }
   const std::filesystem::path config = folder / "config.json";
-  std::error_code ignored;
-  if (std::filesystem::exists(config, ignored))
+  if (is_present(config))
     files.push_back({.path = config.string(), .text = read_text(config, kMaxConfigBytes)});
   return parse_token_settings(files);
 }

@@ -27,11 +27,6 @@ constexpr std::string_view kByteLevelClasses[] = {"PreTrainedTokenizer", "Tokeni
                                                   "LlamaTokenizer"};
 constexpr std::string_view kGpt2Classes[] = {"GPT2Tokenizer"};
 
-bool has_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 // Whether `text` begins as the tokenizer.model of Llama 3's first folders, which has another format
 // than Llama 2's of that name: a token in base64, a space, and its rank on each line.
 bool is_tiktoken(std::string_view text) {
@@ -94,11 +89,11 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
                                           const model::Transformer& transformer) {
   if (is_gguf(folder)) return make_tokenizer(gguf_vocabulary(GgufFile(folder)), transformer);
   const std::filesystem::path words = folder / "vocab.txt";
-  if (has_file(folder / "tokenizer.model") || !has_file(words))
+  if (is_present(folder / "tokenizer.model") || !is_present(words))
     return make_tokenizer(folder_vocabulary(folder), transformer);
   const TokenSettings settings = read_token_settings(folder);
   settings.expect_class(kWordClasses, "vocab.txt");
-  if (const std::filesystem::path other = folder / "tokenizer.json"; has_file(other))
+  if (const std::filesystem::path other = folder / "tokenizer.json"; is_present(other))
     check_words(read_text(other, kMaxFileBytes), other.string(), settings);
   return word_piece_tokenizer(read_text(words, kMaxFileBytes), words.string(), settings,
                               transformer.vocab);
@@ -107,10 +102,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
 Vocabulary folder_vocabulary(const std::filesystem::path& folder) {
   const std::filesystem::path pieces = folder / "tokenizer.model";
   const std::filesystem::path json = folder / "tokenizer.json";
-  const bool has_pieces = has_file(pieces);
+  const bool has_pieces = is_present(pieces);
   const std::string model = has_pieces ? read_text(pieces, kMaxFileBytes) : "";
   const bool passed_over = is_tiktoken(model);
-  if (passed_over && !has_file(json))
+  if (passed_over && !is_present(json))
     throw Error(pieces.string() +
                 ": has tiktoken's lines of base64 and ranks, expected SentencePiece's model; put "
                 "the tokenizer.json of the same model in Hugging Face's form beside it");
@@ -121,7 +116,7 @@ Vocabulary folder_vocabulary(const std::filesystem::path& folder) {
             .settings = std::move(settings),
             .source = pieces.string()};
   }
-  if (has_file(json)) {
+  if (is_present(json)) {
     TokenSettings settings = read_token_settings(folder);
     settings.expect_class(kByteLevelClasses, "tokenizer.json");
     return {.kind = parse_tokenizer_json(read_text(json, kMaxFileBytes), json.string()),
@@ -130,7 +125,7 @@ Vocabulary folder_vocabulary(const std::filesystem::path& folder) {
   }
   const std::filesystem::path vocabulary = folder / "vocab.json";
   const std::filesystem::path merges = folder / "merges.txt";
-  if (has_file(vocabulary) && has_file(merges)) {
+  if (is_present(vocabulary) && is_present(merges)) {
     TokenSettings settings = gpt2_settings(read_token_settings(folder));
     settings.expect_class(kGpt2Classes, "vocab.json and merges.txt");
     TokenizerJson tokens = parse_vocabulary_and_merges(
@@ -145,7 +140,7 @@ Vocabulary folder_vocabulary(const std::filesystem::path& folder) {
   }
   for (const char* other : {"vocab.json", "merges.txt", "tekken.json", "tokenizer_config.json",
                             "special_tokens_map.json", "added_tokens.json"}) {
-    if (!has_file(folder / other)) continue;
+    if (!is_present(folder / other)) continue;
     throw Error((folder / other).string() +
                 ": belongs to a vocabulary that is not here, or of a kind that is not read, "
                 "expected tokenizer.model, tokenizer.json, vocab.txt, or vocab.json and merges.txt "

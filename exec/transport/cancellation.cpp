@@ -8,13 +8,14 @@
 #include <cstring>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 
 Cancellation::Cancellation() : descriptor_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!descriptor_.is_open()) {
-    throw Error(std::string("transport: no event descriptor: ") + std::strerror(errno) +
-                "; raise `ulimit -n`");
+    throw Error("transport: no event descriptor: " +
+                model::system_fault(errno, "free some memory"));
   }
 }
 

@@ -1,21 +1,25 @@
 // Opens a connection: resolves, connects, shakes hands, exchanges Hellos.
 
+#include <netinet/in.h>
 #include <poll.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "exec/transport/connection.hpp"
 #include "exec/transport/connection_link.hpp"
+#include "exec/transport/version_error.hpp"
+#include "model/descriptor.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -25,6 +29,25 @@ using asio::ip::tcp;
 
 [[noreturn]] void fail(const std::string& name, const std::string& fault) {
   throw Error(name + ": " + fault);
+}
+
+// Waits until `descriptor` is ready for `events`. False: the deadline has passed. Throws Error if
+// the wait is cancelled.
+bool await(int descriptor, short events, const Patience& patience) {
+  std::array<pollfd, 2> set{{
+      {.fd = descriptor, .events = events, .revents = 0},
+      {.fd = patience.cancellation != nullptr ? patience.cancellation->descriptor() : -1,
+       .events = POLLIN,
+       .revents = 0},
+  }};
+  for (;;) {
+    if (patience.cancellation != nullptr) patience.cancellation->check();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        std::min<Clock::duration>(patience.deadline - Clock::now(), std::chrono::hours(1)));
+    if (left.count() <= 0) return false;
+    if (::poll(set.data(), set.size(), static_cast<int>(left.count())) > 0 && set[0].revents != 0)
+      return true;
+  }
 }
 
 // The addresses of a name. Asking may take longer than anybody waits and cannot be called off, so a
@@ -38,20 +61,8 @@ class Resolution {
     if (!not_numeric) return {{address, endpoint.port}};
     const auto question = std::make_shared<Resolution>();
     std::thread([question, endpoint] { question->ask(endpoint); }).detach();
-    std::array<pollfd, 2> set{{
-        {.fd = question->answered_.descriptor(), .events = POLLIN, .revents = 0},
-        {.fd = patience.cancellation != nullptr ? patience.cancellation->descriptor() : -1,
-         .events = POLLIN,
-         .revents = 0},
-    }};
-    while (!question->answered_.cancelled()) {
-      if (patience.cancellation != nullptr) patience.cancellation->check();
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-          std::min<Clock::duration>(patience.deadline - Clock::now(), std::chrono::hours(1)));
-      if (left.count() <= 0) {
-        fail(name, "its name was not resolved in time; check it, or give the address in numbers");
-      }
-      ::poll(set.data(), set.size(), static_cast<int>(left.count()));
+    if (!await(question->answered_.descriptor(), POLLIN, patience)) {
+      fail(name, "its name was not resolved in time; check it, or give the address in numbers");
     }
     if (!question->fault_.empty()) {
       fail(name, "its name cannot be resolved: " + question->fault_ +
@@ -71,7 +82,7 @@ class Resolution {
     } catch (const boost::system::system_error& error) {
       fault_ = error.code().message();
     } catch (const std::exception& error) {
-      fault_ = error.what();
+      fault_ = model::describe(error);
     }
     answered_.cancel("answered");
   }
@@ -82,42 +93,55 @@ class Resolution {
   Cancellation answered_;
 };
 
-// The connected socket of one of the addresses.
+// A port without a listener may be the one that the kernel gave to this very socket.
+bool is_own_peer(int socket) {
+  tcp::endpoint self;
+  tcp::endpoint peer;
+  socklen_t self_size = static_cast<socklen_t>(self.capacity());
+  socklen_t peer_size = static_cast<socklen_t>(peer.capacity());
+  if (::getsockname(socket, self.data(), &self_size) != 0 ||
+      ::getpeername(socket, peer.data(), &peer_size) != 0)
+    return false;
+  self.resize(self_size);
+  peer.resize(peer_size);
+  return self == peer;
+}
+
+// Connects `socket`. Returns 0, or the error number of the refusal.
+int connect_socket(int socket, const tcp::endpoint& address, const std::string& name,
+                   const Patience& patience) {
+  if (::connect(socket, address.data(), static_cast<socklen_t>(address.size())) != 0) {
+    if (errno != EINPROGRESS && errno != EINTR) return errno;
+    if (!await(socket, POLLOUT, patience)) {
+      fail(name,
+           "did not answer in time; check the address, that the worker runs and that no firewall "
+           "is between");
+    }
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
+    if (error != 0) return error;
+  }
+  return is_own_peer(socket) ? ECONNREFUSED : 0;
+}
+
+// Returns the connected socket of the first of the addresses that answers.
 int dial(const std::vector<tcp::endpoint>& addresses, const std::string& name,
          const Patience& patience) {
-  asio::io_context io{1};
-  tcp::socket socket(io);
-  std::optional<boost::system::error_code> result;
-  std::optional<asio::posix::stream_descriptor> watch;
-  if (patience.cancellation != nullptr) {
-    patience.cancellation->check();
-    watch.emplace(io, ::dup(patience.cancellation->descriptor()));
-    watch->async_wait(asio::posix::stream_descriptor::wait_read,
-                      [&io](const boost::system::error_code& error) {
-                        if (!error) io.stop();
-                      });
+  int error = EADDRNOTAVAIL;
+  for (const tcp::endpoint& address : addresses) {
+    model::Descriptor socket(::socket(address.protocol().family(),
+                                      SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+    if (!socket.is_open()) {
+      error = errno;
+      if (error == EAFNOSUPPORT) continue;  // IPv6 is off: another address may be IPv4's
+      fail(name, "no socket to connect with: " + model::system_fault(error, "try again"));
+    }
+    error = connect_socket(socket.number(), address, name, patience);
+    if (error == 0) return socket.release();
   }
-  asio::async_connect(
-      socket, addresses,
-      [&result](const boost::system::error_code& error, const tcp::endpoint&) { result = error; });
-  while (!result && !io.stopped() && io.run_one_until(patience.deadline) > 0) {
-  }
-  if (patience.cancellation != nullptr) patience.cancellation->check();
-  if (!result) {
-    fail(name,
-         "did not answer in time; check the address, that the worker runs and that no firewall is "
-         "between");
-  }
-  boost::system::error_code ignored;
-  // A port that nobody listens on may be the one that the kernel gave this very socket.
-  if (!*result && socket.local_endpoint(ignored) == socket.remote_endpoint(ignored)) {
-    result = asio::error::connection_refused;
-  }
-  if (*result) {
-    fail(name, "cannot connect: " + result->message() +
-                   "; check the address and that `tandem worker` listens there");
-  }
-  return socket.release();
+  fail(name, "cannot connect: " + std::generic_category().message(error) +
+                 "; check the address and that `tandem worker` listens there");
 }
 
 void shake_hands(Connection& connection, const Patience& patience) {
@@ -137,6 +161,8 @@ void shake_hands(Connection& connection, const Patience& patience) {
              "closed the connection during the handshake; check that it is a tandem worker and has "
              "this key");
       case Tls::Progress::failed:
+        if (tls.fault().find("alert internal error") != std::string::npos)
+          fail(connection.peer(), "gave up the handshake (" + tls.fault() + "); see its output");
         fail(connection.peer(), "handshake failed (" + tls.fault() +
                                     "), expected a tandem worker with the same key; copy one key "
                                     "file to every device");
@@ -195,6 +221,8 @@ Connection connect_to(const Endpoint& endpoint, const std::optional<Key>& key, c
   const Message answer = [&] {
     try {
       return connection.read_message(patience);
+    } catch (const VersionError&) {
+      throw;
     } catch (const Error& error) {
       // A worker that has a key closes a connection that begins without one.
       if (key || (patience.cancellation != nullptr && patience.cancellation->cancelled())) throw;
@@ -234,8 +262,11 @@ void connect_all(const std::vector<Dial>& dials, const std::optional<Key>& key,
                      {.deadline = patience.deadline, .cancellation = &stop}, names);
       const std::lock_guard lock(mutex);
       on_open(i, std::move(connection));
-    } catch (const std::exception& error) {
+    } catch (const Error& error) {
       fault = error.what();
+    } catch (const std::exception& error) {  // of this process, not of the peer
+      fault = "connecting to " + name_of(names, dials[i].hello.peer) + " at " +
+              to_text(dials[i].endpoint) + ": " + model::describe(error);
     }
     const std::lock_guard lock(mutex);
     if (!fault.empty() && !stop.cancelled()) {
@@ -246,7 +277,12 @@ void connect_all(const std::vector<Dial>& dials, const std::optional<Key>& key,
     changed.notify_all();
   };
   std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < dials.size(); ++i) threads.emplace_back(open, i);
+  try {
+    for (std::size_t i = 0; i < dials.size(); ++i) threads.emplace_back(open, i);
+  } catch (...) {
+    stop.cancel("over");  // for the threads that there are to end before they are joined
+    throw;
+  }
   std::unique_lock lock(mutex);
   Clock::time_point end = Clock::time_point::max();
   while (left > 0) {

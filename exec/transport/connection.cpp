@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "exec/transport/connection_link.hpp"
+#include "exec/transport/version_error.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
@@ -153,6 +154,8 @@ Message Connection::read_message(const Patience& patience) {
     std::vector<std::byte> body(header.body_bytes);
     read_all(body, patience);
     return parse_body(header, body);
+  } catch (const VersionError& fault) {
+    throw VersionError(link_->name + ": " + fault.what());
   } catch (const Error& fault) {
     const std::string text = fault.what();
     throw Error(text.starts_with(link_->name) ? text : link_->name + ": " + text);

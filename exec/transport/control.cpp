@@ -16,6 +16,7 @@
 
 #include "exec/transport/watched_peer.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -29,8 +30,8 @@ struct Control::State {
   State(std::vector<ControlPeer> given, ControlOptions chosen)
       : options(std::move(chosen)), wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (wake < 0) {
-      throw Error(std::string("control: no event descriptor: ") + std::strerror(errno) +
-                  "; raise `ulimit -n`");
+      throw Error("control: no event descriptor: " +
+                  model::system_fault(errno, "free some memory"));
     }
     for (ControlPeer& peer : given) peers.emplace_back(std::move(peer));
   }
@@ -87,8 +88,8 @@ struct Control::State {
   void flush(WatchedPeer& peer) {
     try {
       if (peer.flush()) changed.notify_all();  // senders wait for room
-    } catch (const Error& fault) {
-      lose(peer, fault.what());
+    } catch (const std::exception& fault) {    // also: no memory to encrypt it in
+      lose(peer, model::describe(fault));
     }
   }
 
@@ -132,7 +133,7 @@ struct Control::State {
       }
       return true;
     } catch (const std::exception& fault) {  // also: no memory for what it announces
-      const std::string text = fault.what();
+      const std::string text = model::describe(fault);
       const std::string& name = peer.connection.peer();
       lose(peer, text.starts_with(name) ? text : name + ": " + text);
       return false;
@@ -210,6 +211,27 @@ struct Control::State {
     lock.lock();
   }
 
+  // The thread. Whatever ends it early (no memory) fails the session, and peers see no heartbeat.
+  void watch() noexcept {
+    try {
+      run();
+    } catch (const std::exception& fault) {
+      give_up(fault);
+    }
+  }
+
+  void give_up(const std::exception& fault) noexcept {
+    try {
+      std::unique_lock lock(mutex);
+      if (!failure) failure = model::describe(fault);
+      for (WatchedPeer& peer : peers) peer.end();
+      changed.notify_all();
+      tell_failure(lock);
+    } catch (const std::exception&) {
+      return;  // no memory for a short text either: nothing is left to do
+    }
+  }
+
   void run() {
     std::vector<std::byte> scratch(kReadBytes);
     std::vector<pollfd> set;
@@ -276,7 +298,7 @@ struct Control::State {
 
 Control::Control(std::vector<ControlPeer> peers, ControlOptions options)
     : state_(std::make_unique<State>(std::move(peers), std::move(options))) {
-  state_->thread = std::thread([state = state_.get()] { state->run(); });
+  state_->thread = std::thread([state = state_.get()] { state->watch(); });
 }
 
 Control::~Control() {

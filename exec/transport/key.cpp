@@ -13,6 +13,7 @@
 
 #include "model/descriptor.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -58,8 +59,8 @@ Key read_key_file(const std::filesystem::path& path) {
   // Not to hang on a FIFO.
   const model::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) {
-    fail(path, std::string(std::strerror(errno)) +
-                   ", expected a key; make one with `tandem worker --generate-key FILE`");
+    fail(path, "cannot open: " +
+                   model::system_fault(errno, "make one with `tandem worker --generate-key FILE`"));
   }
   struct stat status {};
   if (::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -110,7 +111,7 @@ int key_memory_file(const Key& key) {
   model::Descriptor file(::memfd_create("tandem-key", 0));
   if (!file.is_open() || ::fchmod(file.number(), S_IRUSR | S_IWUSR) != 0 ||
       !write_line(file.number(), line_of(key))) {
-    throw Error(std::string("key: no memory file: ") + std::strerror(errno) + "; free some memory");
+    throw Error("key: no memory file: " + model::system_fault(errno, "free some memory"));
   }
   return file.release();
 }

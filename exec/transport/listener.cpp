@@ -13,6 +13,7 @@
 
 #include "exec/transport/connection_link.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -40,6 +41,23 @@ bool write_at_once(Connection& connection, const Message& message) {
   return connection.write_some(frame) == frame.size();
 }
 
+// Throws Error if `fault` is a lack of open files or memory.
+void need_resources(const boost::system::system_error& fault, const std::string& subject) {
+  if (fault.code().category() != boost::system::system_category() ||
+      !model::is_exhaustion(fault.code().value()))
+    return;
+  throw Error(subject + ": " + model::system_fault(fault.code().value(), ""));
+}
+
+// A descriptor that is watched here, but belongs to another.
+struct BorrowedDescriptor {
+  BorrowedDescriptor(asio::io_context& io, int descriptor) : watched(io, descriptor) {}
+  BorrowedDescriptor(const BorrowedDescriptor&) = delete;
+  BorrowedDescriptor& operator=(const BorrowedDescriptor&) = delete;
+  ~BorrowedDescriptor() { static_cast<void>(watched.release()); }
+  asio::posix::stream_descriptor watched;
+};
+
 // One client between TCP accept and its Hello.
 class Guest {
  public:
@@ -66,8 +84,8 @@ class Guest {
     try {
       if (!shaken_ && !shake_hands()) return;
       if (read_hello()) finish(true, "");
-    } catch (const Error& fault) {
-      finish(false, fault.what());
+    } catch (const std::exception& fault) {  // also: no memory for its handshake
+      finish(false, model::describe(fault));
     }
   }
   void drop(const std::string& reason) { finish(false, reason); }
@@ -194,6 +212,7 @@ ListenSocket::ListenSocket(const Endpoint& endpoint, bool has_key) : endpoint_(e
     endpoint_.port = acceptor.local_endpoint().port();
     descriptor_ = model::Descriptor(acceptor.release());
   } catch (const boost::system::system_error& fault) {
+    need_resources(fault, "listen " + to_text(endpoint));
     throw Error("listen " + to_text(endpoint) + ": " + fault.code().message() +
                 ", expected a free port of this machine; choose another with --listen HOST:PORT");
   }
@@ -221,6 +240,8 @@ struct Listener::State {
         next();  // first: whatever becomes of this client, others will come
         welcome(std::move(socket));
       } else if (error != asio::error::operation_aborted) {
+        if (model::is_exhaustion(error.value()))
+          reject("a client", "not accepted: " + model::system_fault(error.value(), ""));
         // Out of descriptors, most likely: give handshakes time to end instead of spinning.
         retry.expires_after(std::chrono::milliseconds(50));
         retry.async_wait([this](const boost::system::error_code& stopped) {
@@ -240,8 +261,8 @@ struct Listener::State {
       guests.emplace_back(
           io, socket.release(), "client " + to_text(peer), key, options.handshake,
           [this](Guest& guest, bool good, const std::string& fault) { leave(guest, good, fault); });
-    } catch (const Error& fault) {
-      reject("client " + to_text(peer), fault.what());
+    } catch (const std::exception& fault) {
+      reject("client " + to_text(peer), model::describe(fault));
       return;
     }
     guests.back().advance();
@@ -278,8 +299,12 @@ struct Listener::State {
   asio::steady_timer retry;
 };
 
-Listener::Listener(ListenSocket socket, const std::optional<Key>& key, ListenerOptions options)
-    : state_(std::make_unique<State>(std::move(socket), key, std::move(options))) {}
+Listener::Listener(ListenSocket socket, const std::optional<Key>& key, ListenerOptions options) try
+    : state_(std::make_unique<State>(std::move(socket), key, std::move(options))) {
+} catch (const boost::system::system_error& fault) {
+  need_resources(fault, "listener");
+  throw;
+}
 Listener::Listener(Listener&&) noexcept = default;
 Listener& Listener::operator=(Listener&&) noexcept = default;
 Listener::~Listener() = default;
@@ -288,15 +313,15 @@ const Endpoint& Listener::endpoint() const { return state_->endpoint; }
 
 std::optional<Incoming> Listener::accept(const Patience& patience) {
   asio::io_context& io = state_->io;
-  std::optional<asio::posix::stream_descriptor> watch;
+  std::optional<BorrowedDescriptor> watch;
   bool woken = false;
   if (patience.cancellation != nullptr) {
     patience.cancellation->check();
-    watch.emplace(io, ::dup(patience.cancellation->descriptor()));
-    watch->async_wait(asio::posix::stream_descriptor::wait_read,
-                      [&](const boost::system::error_code& error) {
-                        if (!error) woken = true;
-                      });
+    watch.emplace(io, patience.cancellation->descriptor());
+    watch->watched.async_wait(asio::posix::stream_descriptor::wait_read,
+                              [&](const boost::system::error_code& error) {
+                                if (!error) woken = true;
+                              });
   }
   while (state_->ready.empty() && !woken && io.run_one_until(patience.deadline) > 0) {
   }

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -50,8 +51,8 @@ struct Reception::State {
         times(chosen),
         arrived(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (arrived < 0) {
-      throw Error(std::string("reception: no event descriptor: ") + std::strerror(errno) +
-                  "; raise `ulimit -n`");
+      throw Error("reception: no event descriptor: " +
+                  model::system_fault(errno, "free some memory"));
     }
   }
   State(const State&) = delete;

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -34,12 +35,23 @@ std::string identity_of(Role client, Role server) {
   return "tandem/1 " + std::string(to_string(client)) + " to " + std::string(to_string(server));
 }
 
+// Returns the first of OpenSSL's errors. Throws Error for a failure of this process, which says
+// nothing of the peer or its key: where memory is refused OpenSSL reports that, or only that some
+// part of it failed, without a reason of the protocol.
 std::string drain_errors() {
   std::string text;
+  bool any = false;
+  bool of_protocol = false;
+  bool of_memory = false;
   while (const unsigned long code = ERR_get_error()) {
+    any = true;
+    of_memory = of_memory || ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE;
+    of_protocol = of_protocol || (ERR_GET_LIB(code) == ERR_LIB_SSL && !ERR_COMMON_ERROR(code));
     const char* reason = ERR_reason_error_string(code);
     if (text.empty() && reason != nullptr) text = reason;
   }
+  if (of_memory || (any && !of_protocol))
+    throw Error("TLS failed here (" + text + "), probably: " + model::memory_fault());
   return text.empty() ? "protocol error" : text;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "exec/transport/endpoint.hpp"
+#include "exec/transport/version_error.hpp"
 #include "exec/transport/wire_fields.hpp"
 #include "model/announcement.hpp"
 #include "model/error.hpp"
@@ -42,9 +43,9 @@ void read(Reader& r, Hello& m) {
   }
   m.version = r.u32();
   if (m.version != kWireVersion) {
-    throw Error("peer: speaks version " + std::to_string(m.version) +
-                " of tandem's protocol, expected " + std::to_string(kWireVersion) +
-                "; install the same tandem on every device");
+    throw VersionError("speaks version " + std::to_string(m.version) +
+                       " of tandem's protocol, expected " + std::to_string(kWireVersion) +
+                       "; install the same tandem on every device");
   }
   m.role = r.choice("role", Role::worker);
   m.purpose = r.choice("purpose", Purpose::channel);

@@ -4,11 +4,11 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -29,8 +29,8 @@ std::byte* map(std::size_t bytes) {
   void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
-    throw Error("memory: the kernel refused " + std::to_string(bytes) + " bytes (" +
-                std::strerror(errno) + "); free memory or give this device a smaller share");
+    throw Error("memory: the kernel refused " + std::to_string(bytes) + " bytes: " +
+                model::system_fault(errno, "free memory or give this device a smaller share"));
   }
   auto* const first = static_cast<std::byte*>(memory);
   if (spare == 0) return first;

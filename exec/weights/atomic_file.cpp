@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <optional>
 #include <random>
 #include <string>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -28,7 +28,7 @@ constexpr std::string_view kPrefix = ".tandem-partial-";
   const std::string remedy =
       full ? "free space (or raise the limit of a file's size), or choose another folder"
            : "check the path and its permissions";
-  throw Error(path.string() + ": " + what + ": " + std::strerror(error) + "; " + remedy);
+  throw Error(path.string() + ": " + what + ": " + model::system_fault(error, remedy));
 }
 
 fs::path partial_name(const fs::path& folder) {

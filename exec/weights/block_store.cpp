@@ -18,6 +18,7 @@
 #include "exec/weights/read_file.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -110,7 +111,14 @@ fs::path default_cache_dir() {
   if (cache != nullptr && fs::path(cache).is_absolute()) return fs::path(cache) / "tandem";
   const char* home = std::getenv("HOME");
   if (home != nullptr && fs::path(home).is_absolute()) return fs::path(home) / ".cache" / "tandem";
-  throw Error("cache folder: neither XDG_CACHE_HOME nor HOME is set to an absolute path; set one");
+  return {};
+}
+
+void need_cache_dir(const fs::path& folder) {
+  if (!folder.empty()) return;
+  throw Error(
+      "cache folder: neither XDG_CACHE_HOME nor HOME is set to an absolute path; set one, or give "
+      "'--cache DIR'");
 }
 
 BlockUse::BlockUse(BlockUse&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
@@ -125,11 +133,16 @@ BlockUse::~BlockUse() {
 BlockStore::BlockStore(fs::path folder, std::optional<std::uint64_t> limit, Trust trust)
     : folder_(std::move(folder)), limit_(limit), trust_(trust) {}
 
-fs::path BlockStore::place(const std::string& id) const { return folder_ / "blocks" / id; }
-fs::path BlockStore::record(const std::string& id) const { return folder_ / "seen" / id; }
+const fs::path& BlockStore::folder() const {
+  need_cache_dir(folder_);
+  return folder_;
+}
+
+fs::path BlockStore::place(const std::string& id) const { return folder() / "blocks" / id; }
+fs::path BlockStore::record(const std::string& id) const { return folder() / "seen" / id; }
 
 std::optional<BlockLabel> BlockStore::label_of(const std::string& id) const {
-  const fs::path path = folder_ / "labels" / id;
+  const fs::path path = folder() / "labels" / id;
   if (!is_there(path)) return std::nullopt;
   try {
     const std::string text = read_text(path, kMostLabelBytes);
@@ -142,20 +155,20 @@ std::optional<BlockLabel> BlockStore::label_of(const std::string& id) const {
 }
 
 std::shared_ptr<const BlockUse> BlockStore::use(const BlockLabel& label) const {
-  const fs::path folder = folder_ / "labels";
-  const fs::path path = folder / label.id();
+  const fs::path labels = folder() / "labels";
+  const fs::path path = labels / label.id();
   constexpr int kAttempts = 100;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!label_of(label.id())) {
-      AtomicFile file(folder);
+      AtomicFile file(labels);
       file.write(label.serialize());
-      commit(file, folder, label.id());
+      commit(file, labels, label.id());
     }
     const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (descriptor < 0 && errno == ENOENT) continue;
     if (descriptor < 0) {
-      throw Error(path.string() + ": cannot open: " + std::strerror(errno) +
-                  "; check the path and its permissions");
+      throw Error(path.string() + ": cannot open: " +
+                  model::system_fault(errno, "check the path and its permissions"));
     }
     BlockUse held(descriptor);
     static_cast<void>(lock(descriptor, LOCK_SH));
@@ -247,7 +260,7 @@ void BlockStore::discard(const std::string& id) {
 
 BlockFile BlockStore::keep(AtomicFile& file, const BlockLabel& label) {
   BlockFile block{place(label.id()), label.id(), label.pieces().bytes, use(label)};
-  commit(file, folder_ / "blocks", label.id());
+  commit(file, folder() / "blocks", label.id());
   if (const auto stamp = stamp_of(block.path)) remember(block, *stamp);
   return block;
 }
@@ -255,14 +268,14 @@ BlockFile BlockStore::keep(AtomicFile& file, const BlockLabel& label) {
 void BlockStore::make_room(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   std::vector<Entry> entries;
-  list(folder_ / "blocks", folder_ / "labels", entries);
-  list(folder_ / "shards", folder_ / "labels", entries);  // of versions before this one
+  list(folder() / "blocks", folder() / "labels", entries);
+  list(folder() / "shards", folder() / "labels", entries);  // of versions before this one
   std::uint64_t total = 0;
   for (const Entry& entry : entries) total += entry.bytes;
   std::uint64_t limit = limit_.value_or(0);
   if (!limit_) {
     std::error_code error;
-    const fs::space_info space = fs::space(folder_, error);
+    const fs::space_info space = fs::space(folder(), error);
     if (error) return;  // the folder is not there yet, or nobody knows
     const std::uint64_t spare = std::min<std::uint64_t>(kSpare, space.capacity / 20);
     limit = total + space.available - std::min<std::uint64_t>(total + space.available, spare);
@@ -272,10 +285,10 @@ void BlockStore::make_room(std::uint64_t bytes) {
   for (const Entry& entry : entries) {
     if (total + bytes <= limit) return;
     const fs::path name = entry.path.filename();
-    if (evict(entry, folder_ / "labels" / name, record(name.string()))) total -= entry.bytes;
+    if (evict(entry, folder() / "labels" / name, record(name.string()))) total -= entry.bytes;
   }
   if (total + bytes <= limit || !limit_) return;
-  throw Error("cache: " + folder_.string() + " may hold " +
+  throw Error("cache: " + folder().string() + " may hold " +
               model::to_text(model::Bytes{static_cast<double>(*limit_)}) + ", but " +
               model::to_text(model::Bytes{static_cast<double>(total + bytes)}) +
               " of weights are in use; raise '--cache-size', or choose another cache folder");

@@ -27,8 +27,10 @@
 
 namespace tandem::exec {
 
-// $XDG_CACHE_HOME/tandem, else ~/.cache/tandem. Throws Error if neither variable is set.
+// Returns $XDG_CACHE_HOME/tandem, else ~/.cache/tandem; empty if neither variable is set.
 [[nodiscard]] std::filesystem::path default_cache_dir();
+// Throws Error (what is missing, remedy) if `folder`, a cache that is needed, is empty.
+void need_cache_dir(const std::filesystem::path& folder);
 
 // Bytes that are done, of all. May throw: that ends the work and leaves the cache as it is.
 using WeightProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
@@ -63,12 +65,15 @@ class BlockStore {
  public:
   // `limit`: bytes of blocks; without, blocks are evicted rather than that the last of the file
   // system's space is taken (1 GiB, or a twentieth if that is less). A folder that does not exist
-  // is made when something is kept.
+  // is made when something is kept. Without a folder there is nothing to be found, and what needs
+  // one throws.
   explicit BlockStore(std::filesystem::path folder,
                       std::optional<std::uint64_t> limit = std::nullopt,
                       Trust trust = Trust::records);
 
-  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  [[nodiscard]] bool has_folder() const { return !folder_.empty(); }
+  // Throws Error if there is none.
+  [[nodiscard]] const std::filesystem::path& folder() const;
 
   // The block of that label, now in use. Its size is right; its content is for check() to say. What
   // is no such file (a folder, a link, another size) is removed and not found.

@@ -7,12 +7,12 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -107,8 +107,8 @@ MappedFile::MappedFile(std::shared_ptr<const ReadFile> file) : file_(std::move(f
   install();
   void* const memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, file_->descriptor().number(), 0);
   if (memory == MAP_FAILED) {
-    throw Error(file_->path().string() + ": cannot be mapped: " + std::strerror(errno) +
-                "; with '--copy' weights are copied instead");
+    throw Error(file_->path().string() + ": cannot be mapped: " +
+                model::system_fault(errno, "with '--copy' weights are copied instead"));
   }
   place_ = claim(static_cast<std::byte*>(memory), size);
   if (place_ == kMostFiles) {

@@ -48,7 +48,7 @@ bool in_whole_blocks(const model::Transformer& transformer) {
 
 model::Transformer read_geometry(const fs::path& weights) {
   std::error_code ignored;
-  if (!fs::exists(weights, ignored))
+  if (!is_present(weights))
     throw Error(weights.string() +
                 ": no such folder, expected a model folder of Hugging Face, or a GGUF file; "
                 "check the path");
@@ -66,13 +66,13 @@ model::Transformer read_geometry(const fs::path& weights) {
                 ": neither a folder nor a GGUF file, expected a model folder of Hugging Face, or a "
                 "GGUF file; check the path");
   const fs::path file = weights / "config.json";
-  if (!fs::exists(file, ignored)) {
+  if (!is_present(file)) {
     throw Error(weights.string() +
                 ": folder without config.json, which says what its weights mean; "
                 "copy it from where the weights come from");
   }
   const fs::path adapter = weights / "adapter_config.json";
-  if (fs::exists(adapter, ignored))
+  if (is_present(adapter))
     throw Error(adapter.string() +
                 ": the folder has an adapter (LoRA), which is not applied, expected whole weights; "
                 "merge it into them (PEFT: merge_and_unload), or move the adapter's files away");

@@ -6,9 +6,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -33,11 +35,23 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
   return stamp_in(status);
 }
 
+bool is_present(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return true;
+  if (!std::filesystem::is_symlink(path, ignored)) return false;
+  throw Error(path.string() + ": a link to " +
+              std::filesystem::read_symlink(path, ignored).string() +
+              ", which does not exist; download or copy the model again, with the files that its "
+              "links lead to (an interrupted download of Hugging Face's leaves such links)");
+}
+
 std::uint64_t size_of_regular(const model::Descriptor& file, const std::filesystem::path& path) {
   struct stat status {};
   if (!file.is_open() || fstat(file.number(), &status) != 0) {
-    throw Error(path.string() + ": cannot open: " + std::strerror(errno) +
-                "; check the path and its permissions");
+    const int error = errno;
+    if (error == ENOENT) static_cast<void>(is_present(path));
+    throw Error(path.string() + ": cannot open: " +
+                model::system_fault(error, "check the path and its permissions"));
   }
   if (!S_ISREG(status.st_mode)) {
     throw Error(path.string() + ": not a regular file, expected one; check the path");

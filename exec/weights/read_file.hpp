@@ -29,6 +29,10 @@ struct FileStamp {
 // Of the file itself, not of what a link leads to; nothing if there is none.
 [[nodiscard]] std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 
+// Whether there is a file or folder `path`, through links. Throws Error (path, target, remedy) if
+// it is a link that leads nowhere.
+[[nodiscard]] bool is_present(const std::filesystem::path& path);
+
 // Returns the size of `file`, just opened as `path`. Throws Error (path, the system's reason,
 // remedy) unless it is open and a regular file.
 [[nodiscard]] std::uint64_t size_of_regular(const model::Descriptor& file,

@@ -208,12 +208,11 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& folder)
     : WeightSource(folder, "check that config.json and the weights belong to one model") {
   const auto single = folder / "model.safetensors";
   const auto index = folder / "model.safetensors.index.json";
-  std::error_code ignored;  // the message below says what to do
-  if (std::filesystem::exists(single, ignored)) {
+  if (is_present(single)) {
     add(single);
     return;
   }
-  if (!std::filesystem::exists(index, ignored)) {
+  if (!is_present(index)) {
     throw Error(folder.string() +
                 ": neither model.safetensors nor model.safetensors.index.json, expected one of "
                 "them; give the folder of a Hugging Face model");

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,16 +16,14 @@
 #include <iostream>
 #include <new>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "model/child_process.hpp"
 #include "model/error.hpp"
+#include "model/system_fault.hpp"
 
 namespace tandem::study {
 namespace {
-
-std::string reason(int code) { return std::system_category().message(code); }
 
 // A counter that all processes share.
 class SharedCounter {
@@ -34,7 +31,8 @@ class SharedCounter {
   SharedCounter() {
     void* const memory = ::mmap(nullptr, sizeof(std::atomic<std::size_t>), PROT_READ | PROT_WRITE,
                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw Error("mmap: " + reason(errno) + "; free some memory");
+    if (memory == MAP_FAILED)
+      throw Error("sweep: no memory: " + model::system_fault(errno, "free some"));
     counter_ = new (memory) std::atomic<std::size_t>(0);
   }
   SharedCounter(const SharedCounter&) = delete;
@@ -59,16 +57,15 @@ bool write_all(int descriptor, std::string_view text) {
 // One worker: takes numbers until there are none, answers "number line". Its answers have a pipe of
 // their own, so that they are never mixed with others'.
 [[noreturn]] void work_until_done(const std::vector<std::size_t>& todo, SharedCounter& counter,
-                                  int answers,
+                                  int answers, pid_t parent,
                                   const std::function<std::string(std::size_t)>& work) {
-  // Ends with its parent, also if that is killed.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  model::end_with_parent(parent);
   try {
     for (std::size_t i = counter.next(); i < todo.size(); i = counter.next()) {
       if (!write_all(answers, std::to_string(todo[i]) + ' ' + work(todo[i]) + '\n')) ::_exit(1);
     }
   } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
+    std::cerr << model::describe(error) << std::endl;
     ::_exit(1);
   }
   ::_exit(0);
@@ -84,11 +81,13 @@ Worker start(const std::vector<std::size_t>& todo, SharedCounter& counter,
              const std::function<std::string(std::size_t)>& work) {
   model::Pipe pipe = model::open_pipe("sweep");
   std::fflush(nullptr);
+  const pid_t parent = ::getpid();
   const pid_t process = ::fork();
-  if (process < 0) throw Error("fork: " + reason(errno) + "; use fewer --jobs");
+  if (process < 0)
+    throw Error("sweep: no new process: " + model::system_fault(errno, "use fewer --jobs"));
   if (process == 0) {
     pipe.reading.close();
-    work_until_done(todo, counter, pipe.writing.number(), work);
+    work_until_done(todo, counter, pipe.writing.number(), parent, work);
   }
   return {.process = model::ChildProcess(process), .answers = std::move(pipe.reading)};
 }
@@ -123,7 +122,7 @@ class Workers {
       std::vector<pollfd> ready;
       for (const Worker& worker : workers_) ready.push_back({worker.answers.number(), POLLIN, 0});
       if (::poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR)
-        throw Error("poll: " + reason(errno));
+        throw Error("sweep: poll: " + model::system_fault(errno, "use fewer --jobs"));
       for (std::size_t i = workers_.size(); i-- > 0;) {
         if (ready[i].revents == 0 || take(workers_[i], receive)) continue;
         const int status = workers_[i].process.wait();
