@@ -174,7 +174,13 @@ void check_refused(const Workbench& bench, const std::vector<std::string>& words
   CHECK(outcome.err.find("internal error") == std::string::npos);
   CHECK(outcome.err.find("json.exception") == std::string::npos);
   CHECK_MESSAGE(outcome.err.find(expected) != std::string::npos, expected);
-  CHECK(bench.listing() == before);
+  // Where a processor has several integer kernels, their times are kept in the cache folder.
+  std::vector<std::string> made;
+  std::ranges::set_symmetric_difference(before, bench.listing(), std::back_inserter(made));
+  std::erase_if(made, [](const std::string& name) {
+    return name == "cache" || name.starts_with("cache/kernels");
+  });
+  CHECK(made == std::vector<std::string>{});
 }
 
 std::string source_file(const std::string& path) { return contents(testing::in_sources(path)); }
