@@ -97,10 +97,10 @@ Expression ExpressionParser::operation(std::string_view sign, Expression left, E
   return made(std::move(one));
 }
 
-Expression ExpressionParser::tuple(bool with_conditions, std::string_view end) {
+Expression ExpressionParser::tuple(bool with_conditions) {
   const auto at_end = [&] {
     return tokens_->is(Token::Kind::output_end) || tokens_->is(Token::Kind::block_end) ||
-           tokens_->is_sign(")") || (!end.empty() && tokens_->is_name(end));
+           tokens_->is_sign(")");
   };
   const auto part = [&] { return with_conditions ? expression() : without_condition(); };
   if (at_end()) tokens_->fail("an expression");
@@ -117,7 +117,7 @@ void ExpressionParser::set_names(const Expression& target) {
   for (const Expression& part : target.children) set_names(part);
 }
 
-Expression ExpressionParser::target(bool member, std::string_view end) {
+Expression ExpressionParser::target(bool member) {
   if (member && tokens_->following().kind == Token::Kind::sign &&
       tokens_->following().text == ".") {
     Expression space{.kind = Kind::name, .text = tokens_->expect_name()};
@@ -127,7 +127,6 @@ Expression ExpressionParser::target(bool member, std::string_view end) {
     of.children.push_back(std::move(space));
     return of;
   }
-  if (!end.empty() && tokens_->is_name(end)) tokens_->fail("a name to set");
   // Names are set, not read.
   OnName kept;
   std::swap(kept, on_name_);
@@ -136,10 +135,8 @@ Expression ExpressionParser::target(bool member, std::string_view end) {
     Expression first = std::move(all);
     all = {.kind = Kind::tuple};
     all.children.push_back(std::move(first));
-    const auto at_end = [&] {
-      return tokens_->is(Token::Kind::block_end) || (!end.empty() && tokens_->is_name(end));
-    };
-    while (tokens_->take_sign(",") && !at_end()) all.children.push_back(primary());
+    while (tokens_->take_sign(",") && !tokens_->is(Token::Kind::block_end))
+      all.children.push_back(primary());
   }
   std::swap(kept, on_name_);
   expect_target(*tokens_, all);

@@ -19,11 +19,10 @@ class ExpressionParser {
   // Each throws Error as parse().
   Expression expression() { return conditional(); }
   Expression without_condition() { return disjunction(); }
-  // One expression, or a tuple of several between commas, up to the end of a tag or a name of
-  // `ends`.
-  Expression tuple(bool with_conditions = true, std::string_view end = "");
+  // One expression, or a tuple of several between commas, up to the end of a tag.
+  Expression tuple(bool with_conditions = true);
   // What can be set: a name, a tuple of them, or with `member` an attribute of a namespace.
-  Expression target(bool member, std::string_view end = "");
+  Expression target(bool member);
   // | name(arguments) | ... of `of`.
   Expression filters(Expression of);
   // The filter whose name comes next, of `of`, and those behind it.

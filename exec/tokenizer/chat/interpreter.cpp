@@ -159,7 +159,9 @@ Interpreter::Flow Interpreter::run_capture(const Node& node, std::string& out) {
     if (node.kind == Node::Kind::capture) {
       set(node.targets[0], made);
     } else {
-      write(out, to_text(budget_, made));
+      if (!made.is_text())
+        fail("the filters of {% filter %} make " + kind_of(made) + ", expected a text");
+      write(out, made.text());
     }
   }
   scope_ = around;
@@ -193,7 +195,7 @@ Next Interpreter::chosen(const Node& node, const ScopePointer& around, Next next
   };
 }
 
-Interpreter::Flow Interpreter::run_loop(const Node& node, const ScopePointer& around,
+Interpreter::Flow Interpreter::run_loop(const Node& node, ScopePointer around,
                                         const Value& through, std::int64_t level0,
                                         std::string& out) {
   const ScopePointer caller = scope_;
@@ -232,9 +234,14 @@ Interpreter::Flow Interpreter::run_loop(const Node& node, const ScopePointer& ar
 Value Interpreter::macro_of(const Node& node) {
   keep_scope();
   budget_.make(kScopeBytes);
-  return function_value(node.text, [this, &node, around = scope_](Budget&, const Arguments& given) {
+  auto made = std::make_shared<Function>();
+  made->name = node.text;
+  made->written = node.kind == Node::Kind::macro ? "<Macro '" + node.text + "'>"
+                                                 : std::string("<Macro anonymous>");
+  made->call = [this, &node, around = scope_](Budget&, const Arguments& given) {
     return expanded(node, around, given);
-  });
+  };
+  return Value(std::shared_ptr<const Function>(std::move(made)));
 }
 
 Value Interpreter::expanded(const Node& macro, const ScopePointer& around, const Arguments& given) {

@@ -102,8 +102,9 @@ class Lexer {
     line_starts_ = source_[next - 1] == '\n';
   }
 
-  // Behind {#.
+  // Behind {#. Jinja does not miss the end of a comment, or of raw text, in which nothing stands.
   void skip_comment() {
+    if (at_ == source_.size()) return;
     const std::size_t end = source_.find("#}", at_);
     if (end == std::string_view::npos) fail_at(line_, "'{#' without '#}'");
     const char sign = end > at_ ? source_[end - 1] : ' ';
@@ -128,6 +129,7 @@ class Lexer {
 
   // Up to {% endraw %}.
   void take_raw() {
+    if (at_ == source_.size()) return;
     const int begin = line_;
     for (std::size_t open = source_.find("{%", at_); open != std::string_view::npos;
          open = source_.find("{%", open + 1)) {

@@ -61,6 +61,11 @@ bool can_be_called(const Value& value) {
          value.is<std::shared_ptr<Loop>>();
 }
 
+bool is_named(const Value& value, bool (*is_known)(const std::string&)) {
+  expect_hashable(value);
+  return value.is_text() && is_known(value.text());
+}
+
 const std::map<std::string, Kind>& kinds() {
   static const std::map<std::string, Kind> all{
       {"defined", [](const Value& v) { return !v.is_undefined(); }},
@@ -78,8 +83,8 @@ const std::map<std::string, Kind>& kinds() {
       {"iterable", can_be_iterated},
       {"callable", can_be_called},
       {"escaped", [](const Value& v) { return v.is_text() && v.get<Text>()->safe; }},
-      {"filter", [](const Value& v) { return v.is_text() && is_filter(v.text()); }},
-      {"test", [](const Value& v) { return v.is_text() && is_test(v.text()); }}};
+      {"filter", [](const Value& v) { return is_named(v, is_filter); }},
+      {"test", [](const Value& v) { return is_named(v, is_test); }}};
   return all;
 }
 

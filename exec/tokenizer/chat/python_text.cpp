@@ -130,6 +130,14 @@ void Writer::write(const Value& value) {
     write_mapping(*value.mapping());
   } else if (const auto* const space = value.get<std::shared_ptr<Namespace>>()) {
     write_namespace(**space);
+  } else if (const auto* const function = value.get<std::shared_ptr<const Function>>();
+             function != nullptr && !(*function)->written.empty()) {
+    out_.append((*function)->written);
+  } else if (value.is<std::shared_ptr<Loop>>()) {
+    const auto number = [&](const char* name) {
+      return std::to_string(*loop_attribute(*budget_, value, name)->whole());
+    };
+    out_.append("<LoopContext " + number("index") + "/" + number("length") + ">");
   } else {
     fail(kind_of(value) +
          " is written, of which Python writes an address, expected a value; call a function, or "

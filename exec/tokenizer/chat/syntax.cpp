@@ -186,9 +186,9 @@ class TemplateParser {
 
   void loop(Node& made) {
     made.kind = Node::Kind::loop;
-    made.targets.push_back(expressions_.target(false, "in"));
+    made.targets.push_back(expressions_.target(false));
     if (!tokens_.take_name("in")) tokens_.fail("'in'");
-    made.expressions.push_back(expressions_.tuple(false, "recursive"));
+    made.expressions.push_back(expressions_.tuple(false));
     end_expressions();
     const bool was_soft = std::exchange(soft_, false);
     if (tokens_.take_name("if")) {

@@ -122,6 +122,7 @@ struct Function {
   std::string name{};
   std::function<Value(Budget&, const Arguments&)> call{};  // empty: a function we do not have
   int depth = 1;
+  std::string written{};  // as a text; empty: Python writes an address
 };
 
 // Each charges what it makes. Those of lists and mappings throw Error beyond 100 levels of lists

@@ -128,8 +128,6 @@ Value escaped(Budget& budget, const Value& value, const Arguments& given) {
 
 Value safe(Budget& budget, const Value& value, const Arguments& given) {
   (void)bind("safe", given, {});
-  if (value.is_none() || value.is_undefined())
-    fail("the filter 'safe' of " + kind_of(value) + ", expected a text");
   Text made = value.is_text() ? *value.get<Text>()
                               : *text_value(budget, to_text(budget, value)).get<Text>();
   made.safe = true;
