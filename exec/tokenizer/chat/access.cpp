@@ -39,8 +39,8 @@ std::optional<Value> found_item(Budget& budget, const Value& of, const Value& in
   if (const Mapping* const mapping = of.mapping()) {
     // A list as a key is looked for in vain.
     const Sequence* const tuple = index.sequence();
-    const bool hashable = index.mapping() == nullptr &&
-                          (tuple == nullptr || tuple->form == Form::tuple);
+    const bool hashable =
+        index.mapping() == nullptr && (tuple == nullptr || tuple->form == Form::tuple);
     const Value* const found = hashable ? mapping->find(budget, index) : nullptr;
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
@@ -73,8 +73,8 @@ Value slice_of_text(Budget& budget, const std::string& text, std::int64_t begin,
   if (step == 1) {
     if (begin >= end) return text_value(budget, "");
     const std::size_t first = byte_of(text, static_cast<std::size_t>(begin));
-    const std::size_t bytes = byte_of(std::string_view(text).substr(first),
-                                      static_cast<std::size_t>(end - begin));
+    const std::size_t bytes =
+        byte_of(std::string_view(text).substr(first), static_cast<std::size_t>(end - begin));
     return text_value(budget, text.substr(first, bytes));
   }
   budget.make(text.size() * sizeof(std::uint32_t));
@@ -145,11 +145,12 @@ Value slice_of(Budget& budget, const Value& of, const Value& begin, const Value&
   if (!of.is_text() && (list == nullptr || is_view(*list)))
     fail("a slice of " + kind_of(of) + ", expected a list or a text");
   const std::int64_t by = step.is_undefined() || step.is_none() ? 1 : step.whole().value_or(0);
-  if (by == 0) fail("a slice by steps of " + (step.whole() ? "0" : kind_of(step)) +
-                    ", expected another whole number");
+  if (by == 0)
+    fail("a slice by steps of " + (step.whole() ? "0" : kind_of(step)) +
+         ", expected another whole number");
   if (of.is_text()) budget.read(2 * of.text().size());
-  const std::int64_t size = of.is_text() ? static_cast<std::int64_t>(length_of(of.text()))
-                                         : std::ssize(list->items);
+  const std::int64_t size =
+      of.is_text() ? static_cast<std::int64_t>(length_of(of.text())) : std::ssize(list->items);
   const std::int64_t first = bound_of(begin, by > 0 ? 0 : size - 1, size, by);
   const std::int64_t last = bound_of(end, by > 0 ? size : -1, size, by);
   // A longer step than the text's length takes one element, too.

@@ -153,8 +153,10 @@ Value calculated(Budget& budget, std::string_view sign, const Value& a, const Va
   if (sign == "+") {
     if (std::optional<Value> sum = added(budget, a, b)) return *std::move(sum);
   }
-  if (sign == "*" && (a.is_text() || is_list(a)) && b.whole()) return repeated(budget, a, *b.whole());
-  if (sign == "*" && (b.is_text() || is_list(b)) && a.whole()) return repeated(budget, b, *a.whole());
+  if (sign == "*" && (a.is_text() || is_list(a)) && b.whole())
+    return repeated(budget, a, *b.whole());
+  if (sign == "*" && (b.is_text() || is_list(b)) && a.whole())
+    return repeated(budget, b, *a.whole());
   fail(kind_of(a) + " " + std::string(sign) + " " + kind_of(b) +
        ", expected two numbers, or with + two texts or two lists");
 }

@@ -144,8 +144,7 @@ const std::map<std::string_view, CharacterTest>& character_tests() {
       {"isspace", every(is_space)},
       {"isalpha", every(is_alpha)},
       {"isdecimal", every([](std::int32_t c) { return numeric_type(c) == U_NT_DECIMAL; })},
-      {"isdigit",
-       every([](std::int32_t c) {
+      {"isdigit", every([](std::int32_t c) {
          return numeric_type(c) == U_NT_DECIMAL || numeric_type(c) == U_NT_DIGIT;
        })},
       {"isnumeric", every([](std::int32_t c) { return numeric_type(c) != U_NT_NONE; })},
@@ -155,8 +154,7 @@ const std::map<std::string_view, CharacterTest>& character_tests() {
        [](std::string_view text) {
          return all_of_characters(text, [](std::int32_t c) { return c < 0x80; });
        }},
-      {"isprintable",
-       [](std::string_view text) { return all_of_characters(text, is_printable); }},
+      {"isprintable", [](std::string_view text) { return all_of_characters(text, is_printable); }},
       {"isidentifier", [](std::string_view text) {
          return !text.empty() && begins_name(character_at(text, 0).code) &&
                 all_of_characters(text, continues_name);

@@ -17,8 +17,8 @@ std::string apply_chat_template(const std::string& chat_template,
   };
   chat::Values all;
   for (const ChatMessage& message : messages) {
-    all.push_back(chat::mapping_value(budget, {{text("role"), text(message.role)},
-                                               {text("content"), text(message.content)}}));
+    all.push_back(chat::mapping_value(
+        budget, {{text("role"), text(message.role)}, {text("content"), text(message.content)}}));
   }
   interpreter.give("messages", chat::sequence_value(budget, std::move(all)));
   interpreter.give("add_generation_prompt", chat::Value(true));

@@ -37,7 +37,8 @@ bool has(Budget& budget, const Values& items, const Value& one) {
 bool equal_sequences(Budget& budget, const Sequence& a, const Sequence& b) {
   if (a.items.size() != b.items.size()) return false;
   if (is_set(a) && is_set(b))
-    return std::ranges::all_of(a.items, [&](const Value& one) { return has(budget, b.items, one); });
+    return std::ranges::all_of(a.items,
+                               [&](const Value& one) { return has(budget, b.items, one); });
   if (a.form != b.form || a.form == Sequence::Form::values) return &a == &b;
   for (std::size_t i = 0; i < a.items.size(); ++i) {
     if (!equal(budget, a.items[i], b.items[i])) return false;

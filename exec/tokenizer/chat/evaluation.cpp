@@ -61,7 +61,8 @@ Arguments Interpreter::arguments(const Expression& of) {
           if (!key.is_text()) fail("** with " + kind_of(key) + " as a key, expected texts");
           for (const auto& [name, unused] : all.names) {
             budget_.read(name.size() + 16);
-            if (name == key.text()) fail("argument '" + name + "' is given twice, expected it once");
+            if (name == key.text())
+              fail("argument '" + name + "' is given twice, expected it once");
           }
           all.names.emplace_back(key.text(), element);
         }

@@ -14,8 +14,8 @@ constexpr std::array<std::string_view, 11> kOtherFilters{
     "urlencode", "urlize",         "wordwrap", "xmlattr", "truncate"};
 // Those that do not care whether a text was marked safe.
 constexpr std::array<std::string_view, 15> kAnyMark{
-    "string", "length",  "count",       "default", "d",        "tojson", "safe", "list",
-    "escape", "replace", "forceescape", "e",       "int",      "float",  "wordcount"};
+    "string", "length",  "count",       "default", "d",   "tojson", "safe",     "list",
+    "escape", "replace", "forceescape", "e",       "int", "float",  "wordcount"};
 
 const std::array<const Filters*, 3>& tables() {
   static const std::array<const Filters*, 3> all{&value_filters(), &list_filters(),
@@ -42,8 +42,8 @@ Value filtered(Budget& budget, const std::string& name, const Value& value,
     for (const Filters* const table : tables()) {
       for (const auto& [known, unused] : *table) names += (names.empty() ? "" : ", ") + known;
     }
-    fail("filter '" + name + "': " +
-         (is_filter(name) ? "not supported in chat templates here" : "not known") +
+    fail("filter '" + name +
+         "': " + (is_filter(name) ? "not supported in chat templates here" : "not known") +
          ", expected one of " + names);
   }
   if (std::ranges::find(kAnyMark, name) == kAnyMark.end())

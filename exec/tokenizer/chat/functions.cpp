@@ -70,8 +70,7 @@ Value range(Budget& budget, const Arguments& arguments) {
     all.emplace_back(at);
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  Sequence made =
-      *sequence_value(budget, std::move(all), Sequence::Form::range).sequence();
+  Sequence made = *sequence_value(budget, std::move(all), Sequence::Form::range).sequence();
   made.bounds = {begin, end, step};
   return Value(std::shared_ptr<const Sequence>(std::make_shared<Sequence>(std::move(made))));
 }
@@ -115,7 +114,8 @@ Value now(Budget& budget, const Arguments& arguments, const ChatSettings& settin
     if (code == 'z' || code == 'Z' || code == '%') ++at;
   }
   if (format.empty()) return text_value(budget, "");
-  if (format.find('\0') != std::string::npos) fail("'strftime_now': a zero character in the format");
+  if (format.find('\0') != std::string::npos)
+    fail("'strftime_now': a zero character in the format");
   const std::tm date = date_of(settings);
   // One character more, as an empty result and one that does not fit are both 0.
   format += '.';
@@ -144,9 +144,8 @@ std::map<std::string, Value, std::less<>> functions(const ChatSettings& settings
   add("namespace", [&namespaces](Budget& budget, const Arguments& given) {
     return make_namespace(budget, given, namespaces);
   });
-  add("strftime_now", [&settings](Budget& budget, const Arguments& given) {
-    return now(budget, given, settings);
-  });
+  add("strftime_now",
+      [&settings](Budget& budget, const Arguments& given) { return now(budget, given, settings); });
   for (const char* const name : {"lipsum", "cycler", "self"})
     all.emplace(name, function_value(name));
   return all;

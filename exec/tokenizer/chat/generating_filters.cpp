@@ -28,9 +28,9 @@ Next nothing() {
 Value map(Budget& budget, const Value& value, const Arguments& given) {
   return lazily(budget, "map", value, [&budget, value, given]() -> Next {
     if (!is_true(value)) return nothing();
-    if (given.places.empty() && std::ranges::find(given.names, "attribute",
-                                                  &std::pair<std::string, Value>::first) !=
-                                    given.names.end()) {
+    if (given.places.empty() &&
+        std::ranges::find(given.names, "attribute", &std::pair<std::string, Value>::first) !=
+            given.names.end()) {
       const Bound bound = bind("map", given, {"attribute", "default"});
       return [&budget, next = iterate(budget, value, "map"), path = *bound[0],
               otherwise = bound[1].value_or(Value(None{}))]() -> std::optional<Value> {
@@ -91,31 +91,33 @@ Value picked(Budget& budget, const Value& value, const Arguments& given, Selecti
 
 template <bool kByAttribute, bool kWanted>
 Value pick(Budget& budget, const Value& value, const Arguments& given) {
-  constexpr const char* kName = kByAttribute ? (kWanted ? "selectattr" : "rejectattr")
-                                             : (kWanted ? "select" : "reject");
+  constexpr const char* kName =
+      kByAttribute ? (kWanted ? "selectattr" : "rejectattr") : (kWanted ? "select" : "reject");
   return picked(budget, value, given, {kName, kByAttribute, kWanted});
 }
 
 Value unique(Budget& budget, const Value& value, const Arguments& arguments) {
   const Bound given = bind("unique", arguments, {"case_sensitive", "attribute"});
   const bool case_sensitive = given.truth(0, false);
-  return lazily(budget, "unique", value,
-                [&budget, value, case_sensitive, path = given[1].value_or(Value(None{}))]() -> Next {
-    auto seen = std::make_shared<std::set<Value, KeyOrder>>();
-    return [&budget, next = iterate(budget, value, "unique"), seen, case_sensitive,
-            path]() -> std::optional<Value> {
-      while (std::optional<Value> one = next()) {
-        Value key = path_of(budget, *one, path);
-        if (!case_sensitive && key.is_text())
-          key = cased_value(budget, key.text(), Case::lower);
-        expect_hashable(key);
-        budget.make(128);
-        budget.read((key.is_text() ? key.text().size() : 64) * std::bit_width(seen->size() + 1));
-        if (seen->insert(std::move(key)).second) return one;
-      }
-      return std::nullopt;
-    };
-  });
+  return lazily(
+      budget, "unique", value,
+      [&budget, value, case_sensitive, path = given[1].value_or(Value(None{}))]() -> Next {
+        auto seen = std::make_shared<std::set<Value, KeyOrder>>();
+        return [&budget, next = iterate(budget, value, "unique"), seen, case_sensitive,
+                path]() -> std::optional<Value> {
+          while (std::optional<Value> one = next()) {
+            Value key = path_of(budget, *one, path);
+            if (!case_sensitive && key.is_text())
+              key = cased_value(budget, key.text(), Case::lower);
+            expect_hashable(key);
+            budget.make(128);
+            budget.read((key.is_text() ? key.text().size() : 64) *
+                        std::bit_width(seen->size() + 1));
+            if (seen->insert(std::move(key)).second) return one;
+          }
+          return std::nullopt;
+        };
+      });
 }
 
 Value items(Budget& budget, const Value& value, const Arguments& given) {
@@ -139,22 +141,22 @@ Value batch(Budget& budget, const Value& value, const Arguments& arguments) {
   if (size < 1) fail("the filter 'batch' by " + std::to_string(size) + ", expected 1 or more");
   return lazily(budget, "batch", value,
                 [&budget, value, size, fill = given[1].value_or(Value(None{}))]() -> Next {
-    return [&budget, next = iterate(budget, value, "batch"), size,
-            fill]() -> std::optional<Value> {
-      Values row;
-      while (std::ssize(row) < size) {
-        std::optional<Value> one = next();
-        if (!one) break;
-        row.push_back(*std::move(one));
-      }
-      if (row.empty()) return std::nullopt;
-      while (!fill.is_none() && std::ssize(row) < size) {
-        budget.make(sizeof(Value));
-        row.push_back(fill);
-      }
-      return sequence_value(budget, std::move(row));
-    };
-  });
+                  return [&budget, next = iterate(budget, value, "batch"), size,
+                          fill]() -> std::optional<Value> {
+                    Values row;
+                    while (std::ssize(row) < size) {
+                      std::optional<Value> one = next();
+                      if (!one) break;
+                      row.push_back(*std::move(one));
+                    }
+                    if (row.empty()) return std::nullopt;
+                    while (!fill.is_none() && std::ssize(row) < size) {
+                      budget.make(sizeof(Value));
+                      row.push_back(fill);
+                    }
+                    return sequence_value(budget, std::move(row));
+                  };
+                });
 }
 
 Value slices(Budget& budget, const Value& value, const Arguments& arguments) {
@@ -163,20 +165,21 @@ Value slices(Budget& budget, const Value& value, const Arguments& arguments) {
   if (count < 1) fail("the filter 'slice' by " + std::to_string(count) + ", expected 1 or more");
   return lazily(budget, "slice", value,
                 [&budget, value, count, fill = given[1].value_or(Value(None{}))]() -> Next {
-    auto all = std::make_shared<Values>(elements_of(budget, value, "slice"));
-    return [&budget, all, count, fill, slice = std::int64_t{0},
-            begin = std::int64_t{0}]() mutable -> std::optional<Value> {
-      if (slice == count) return std::nullopt;
-      budget.step();
-      const std::int64_t longer = std::ssize(*all) % count;
-      const std::int64_t end = begin + std::ssize(*all) / count + (slice < longer ? 1 : 0);
-      Values part(all->begin() + begin, all->begin() + end);
-      if (!fill.is_none() && slice >= longer) part.push_back(fill);
-      begin = end;
-      ++slice;
-      return sequence_value(budget, std::move(part));
-    };
-  });
+                  auto all = std::make_shared<Values>(elements_of(budget, value, "slice"));
+                  return [&budget, all, count, fill, slice = std::int64_t{0},
+                          begin = std::int64_t{0}]() mutable -> std::optional<Value> {
+                    if (slice == count) return std::nullopt;
+                    budget.step();
+                    const std::int64_t longer = std::ssize(*all) % count;
+                    const std::int64_t end =
+                        begin + std::ssize(*all) / count + (slice < longer ? 1 : 0);
+                    Values part(all->begin() + begin, all->begin() + end);
+                    if (!fill.is_none() && slice >= longer) part.push_back(fill);
+                    begin = end;
+                    ++slice;
+                    return sequence_value(budget, std::move(part));
+                  };
+                });
 }
 
 }  // namespace

@@ -78,8 +78,7 @@ Interpreter::Flow Interpreter::run(const Node& node, std::string& out) {
       write(out, node.text);
       break;
     case Node::Kind::output:
-      for (const Expression& one : node.expressions)
-        write(out, to_text(budget_, evaluated(one)));
+      for (const Expression& one : node.expressions) write(out, to_text(budget_, evaluated(one)));
       break;
     case Node::Kind::conditional:
       for (const Branch& branch : node.branches) {
@@ -195,9 +194,8 @@ Next Interpreter::chosen(const Node& node, const ScopePointer& around, Next next
   };
 }
 
-Interpreter::Flow Interpreter::run_loop(const Node& node, ScopePointer around,
-                                        const Value& through, std::int64_t level0,
-                                        std::string& out) {
+Interpreter::Flow Interpreter::run_loop(const Node& node, ScopePointer around, const Value& through,
+                                        std::int64_t level0, std::string& out) {
   const ScopePointer caller = scope_;
   const auto loop = std::make_shared<Loop>();
   loop->next = chosen(node, around, iterate(budget_, through, "a loop"));
@@ -274,19 +272,20 @@ Value Interpreter::expanded(const Node& macro, const ScopePointer& around, const
   const auto name_value = [&](const std::string& name, Value value) {
     within->names.insert_or_assign(name, std::move(value));
   };
-  if (macro.reads_caller && std::ranges::find(macro.parameters, "caller", &Parameter::name) ==
-                                macro.parameters.end())
+  if (macro.reads_caller &&
+      std::ranges::find(macro.parameters, "caller", &Parameter::name) == macro.parameters.end())
     name_value("caller", body.value_or(undefined_value("the macro was not called by {% call %}")));
   if (macro.reads_kwargs) name_value("kwargs", mapping_value(budget_, std::move(more)));
   if (macro.reads_varargs) {
     const auto first =
         given.places.begin() + static_cast<std::ptrdiff_t>(std::min(count, given.places.size()));
-    name_value("varargs", sequence_value(budget_, Values(first, given.places.end()),
-                                         Sequence::Form::tuple));
+    name_value("varargs",
+               sequence_value(budget_, Values(first, given.places.end()), Sequence::Form::tuple));
   }
   for (std::size_t i = 0; i < count; ++i)
-    name_value(macro.parameters[i].name, values[i].value_or(undefined_value(
-        "parameter '" + macro.parameters[i].name + "' was not given")));
+    name_value(macro.parameters[i].name,
+               values[i].value_or(
+                   undefined_value("parameter '" + macro.parameters[i].name + "' was not given")));
   scope_ = within;
   // Defaults may name the parameters before them.
   for (std::size_t i = 0; i < count; ++i) {

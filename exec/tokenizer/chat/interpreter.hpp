@@ -31,7 +31,9 @@ class Interpreter {
 
   Budget& budget() { return budget_; }
   // Gives the template a value.
-  void give(const std::string& name, Value value) { given_.insert_or_assign(name, std::move(value)); }
+  void give(const std::string& name, Value value) {
+    given_.insert_or_assign(name, std::move(value));
+  }
   // Throws Error as apply_chat_template.
   [[nodiscard]] std::string render();
 
@@ -43,8 +45,8 @@ class Interpreter {
   Flow run(const Nodes& nodes, std::string& out);
   Flow run(const Node& node, std::string& out);
   Flow run_in(const Nodes& nodes, const std::vector<std::string>& hidden, std::string& out);
-  Flow run_loop(const Node& node, ScopePointer around, const Value& through,
-                std::int64_t level0, std::string& out);
+  Flow run_loop(const Node& node, ScopePointer around, const Value& through, std::int64_t level0,
+                std::string& out);
   Flow run_capture(const Node& node, std::string& out);
   Flow run_with(const Node& node, std::string& out);
   void run_call(const Node& node, std::string& out);
@@ -68,7 +70,8 @@ class Interpreter {
   const Template* template_;
   Budget budget_;
   Namespaces namespaces_;
-  std::vector<ScopePointer> kept_;  // emptied at the end, as macros and their scopes hold each other
+  std::vector<ScopePointer>
+      kept_;  // emptied at the end, as macros and their scopes hold each other
   std::map<std::string, Value, std::less<>> given_;
   std::map<std::string, Value, std::less<>> functions_;
   ScopePointer scope_;

@@ -9,10 +9,10 @@
 namespace tandem::exec::chat {
 
 struct JsonForm {
-  bool ascii = false;        // other characters as \uXXXX
-  bool sorted = false;       // keys
-  bool broken = false;       // an element a line
-  std::string indent{};      // of a level
+  bool ascii = false;    // other characters as \uXXXX
+  bool sorted = false;   // keys
+  bool broken = false;   // an element a line
+  std::string indent{};  // of a level
   std::string between = ", ";
   std::string behind_key = ": ";
 };

@@ -50,7 +50,9 @@ class Lexer {
   }
 
  private:
-  void add(Token::Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), line_}); }
+  void add(Token::Kind kind, std::string text) {
+    tokens_.push_back({kind, std::move(text), line_});
+  }
 
   // Moves on, counting lines.
   void move_to(std::size_t at) {
@@ -167,8 +169,8 @@ class Lexer {
       }
       take_token(brackets);
     }
-    fail_at(begin, std::string(is_output ? "'{{'" : "'{%'") + " without '" + std::string(close) +
-                       "'");
+    fail_at(begin,
+            std::string(is_output ? "'{{'" : "'{%'") + " without '" + std::string(close) + "'");
   }
 
   void take_token(std::vector<char>& brackets) {
@@ -195,8 +197,7 @@ class Lexer {
   void take_text(char quote) {
     std::size_t end = at_ + 1;
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
-    if (end >= source_.size())
-      fail_at(line_, std::string("a text without its last ") + quote);
+    if (end >= source_.size()) fail_at(line_, std::string("a text without its last ") + quote);
     tokens_.push_back(unescaped(source_.substr(at_ + 1, end - at_ - 1), line_));
     move_to(end + 1);
   }

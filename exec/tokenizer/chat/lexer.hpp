@@ -10,17 +10,17 @@ namespace tandem::exec::chat {
 
 struct Token {
   enum class Kind {
-    data,           // text outside of tags, with white space as trim_blocks and lstrip_blocks have it
-    output_begin,   // {{
-    output_end,     // }}
-    block_begin,    // {%
-    block_end,      // %}
+    data,  // text outside of tags, with white space as trim_blocks and lstrip_blocks have it
+    output_begin,  // {{
+    output_end,    // }}
+    block_begin,   // {%
+    block_end,     // %}
     name,
-    text,           // without quotes and escapes
-    whole,          // a number as it is written
-    real,           // a number with a point or an exponent
-    sign,           // an operator or bracket
-    unsupported,    // text: what is wrong with an expression that Python, but not we, can read
+    text,         // without quotes and escapes
+    whole,        // a number as it is written
+    real,         // a number with a point or an exponent
+    sign,         // an operator or bracket
+    unsupported,  // text: what is wrong with an expression that Python, but not we, can read
     end
   };
   Kind kind = Kind::end;
@@ -28,9 +28,9 @@ struct Token {
   int line = 1;
 };
 
-// Follows Jinja's lexer. `source` must be valid UTF-8. The last token is an end. Throws Error (line,
-// what was found) for tags that do not end, brackets that do not match and characters that no
-// expression has.
+// Follows Jinja's lexer. `source` must be valid UTF-8. The last token is an end. Throws Error
+// (line, what was found) for tags that do not end, brackets that do not match and characters that
+// no expression has.
 [[nodiscard]] std::vector<Token> tokens_of(std::string_view source);
 
 // Throws Error("chat template, line " ...).

@@ -36,9 +36,8 @@ Value sort(Budget& budget, const Value& value, const Arguments& arguments) {
   const Bound given = bind("sort", arguments, {"reverse", "case_sensitive", "attribute"});
   Values paths{given[2].value_or(Value(None{}))};
   if (paths[0].is_text())
-    paths = split(budget, paths[0].text(), text_value(budget, ","), kAllTimes, false)
-                .sequence()
-                ->items;
+    paths =
+        split(budget, paths[0].text(), text_value(budget, ","), kAllTimes, false).sequence()->items;
   std::vector<Keyed> all;
   for (const Value& one : elements_of(budget, value, "sort")) {
     Values keys;
@@ -96,8 +95,7 @@ Value join(Budget& budget, const Value& value, const Arguments& arguments) {
   if (!given.has(1) || given[1]->is_none()) return joined(budget, value, between, false);
   Values parts;
   const Next next = iterate(budget, value, "join");
-  while (const std::optional<Value> one = next())
-    parts.push_back(path_of(budget, *one, *given[1]));
+  while (const std::optional<Value> one = next()) parts.push_back(path_of(budget, *one, *given[1]));
   return joined(budget, sequence_value(budget, std::move(parts)), between, false);
 }
 
@@ -123,8 +121,7 @@ Value last(Budget& budget, const Value& value, const Arguments& given) {
 
 Value reverse(Budget& budget, const Value& value, const Arguments& given) {
   (void)bind("reverse", given, {});
-  if (value.is_text())
-    return slice_of(budget, value, Value(), Value(), Value(std::int64_t{-1}));
+  if (value.is_text()) return slice_of(budget, value, Value(), Value(), Value(std::int64_t{-1}));
   if (value.is<std::shared_ptr<Generator>>()) {
     Values all = elements_of(budget, value, "reverse");
     std::ranges::reverse(all);
@@ -145,17 +142,18 @@ Value list(Budget& budget, const Value& value, const Arguments& given) {
 }  // namespace
 
 const Filters& list_filters() {
-  static const Filters all{
-      {"dictsort", dictsort},
-      {"first", first},
-      {"join", join},
-      {"last", last},
-      {"list", list},
-      {"max", [](Budget& b, const Value& v, const Arguments& g) { return extreme(b, v, g, "max", ">"); }},
-      {"min", [](Budget& b, const Value& v, const Arguments& g) { return extreme(b, v, g, "min", "<"); }},
-      {"reverse", reverse},
-      {"sort", sort},
-      {"sum", sum}};
+  static const Filters all{{"dictsort", dictsort},
+                           {"first", first},
+                           {"join", join},
+                           {"last", last},
+                           {"list", list},
+                           {"max", [](Budget& b, const Value& v,
+                                      const Arguments& g) { return extreme(b, v, g, "max", ">"); }},
+                           {"min", [](Budget& b, const Value& v,
+                                      const Arguments& g) { return extreme(b, v, g, "min", "<"); }},
+                           {"reverse", reverse},
+                           {"sort", sort},
+                           {"sum", sum}};
   return all;
 }
 

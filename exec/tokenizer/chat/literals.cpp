@@ -108,8 +108,8 @@ class EscapeReader {
   }
   void octal() {
     std::int32_t number = 0;
-    for (int digits = 0; digits < 3 && at_ < inner_.size() && inner_[at_] >= '0' && inner_[at_] <= '7';
-         ++digits)
+    for (int digits = 0;
+         digits < 3 && at_ < inner_.size() && inner_[at_] >= '0' && inner_[at_] <= '7'; ++digits)
       number = number * 8 + (inner_[at_++] - '0');
     text_ += to_utf8(static_cast<char32_t>(number));
   }

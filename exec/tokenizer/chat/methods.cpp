@@ -22,11 +22,12 @@ bool is_one_of(const std::array<std::string_view, N>& names, std::string_view na
 }
 
 // What Python's types have, too.
-constexpr std::array<std::string_view, 8> kOtherOfTexts{
-    "casefold", "encode", "format", "format_map", "maketrans", "translate", "unescape", "striptags"};
+constexpr std::array<std::string_view, 8> kOtherOfTexts{"casefold",   "encode",    "format",
+                                                        "format_map", "maketrans", "translate",
+                                                        "unescape",   "striptags"};
 constexpr std::array<std::string_view, 10> kOtherOfNumbers{
-    "as_integer_ratio", "bit_count", "bit_length", "conjugate",  "denominator",
-    "imag",             "numerator", "real",       "is_integer", "to_bytes"};
+    "as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator", "imag",
+    "numerator",        "real",      "is_integer", "to_bytes"};
 constexpr std::array<std::string_view, 4> kOtherOfLists{"clear", "pop", "start", "stop"};
 // What Jinja's sandbox hides, as it would change the value.
 constexpr std::array<std::string_view, 6> kHiddenOfLists{"append", "reverse", "insert",
@@ -208,11 +209,10 @@ std::optional<Value> loop_attribute(Budget& budget, const Value& of, const std::
   if (name == "changed") {
     return function_value(name, [loop](Budget& b, const Arguments& given) {
       if (!given.names.empty()) fail("loop.changed: expected values by place");
-      const bool same = loop->asked_changed &&
-                        std::ranges::equal(loop->changed, given.places,
-                                           [&](const Value& x, const Value& y) {
-                                             return equal(b, x, y);
-                                           });
+      const bool same =
+          loop->asked_changed &&
+          std::ranges::equal(loop->changed, given.places,
+                             [&](const Value& x, const Value& y) { return equal(b, x, y); });
       for (const Value& one : given.places) expect_plain(b, one);
       loop->asked_changed = true;
       loop->changed = given.places;

@@ -58,8 +58,7 @@ struct Names {
       stores.insert(branch.stores.begin(), branch.stores.end());
     }
     for (const auto& [name, count] : counts) {
-      if (count < branches.size())
-        loads[name] = is_known_outside(name) ? Load::outer : Load::given;
+      if (count < branches.size()) loads[name] = is_known_outside(name) ? Load::outer : Load::given;
     }
   }
   [[nodiscard]] std::vector<std::string> hidden() const {

@@ -68,13 +68,12 @@ std::optional<std::int64_t> read_whole(std::string_view text, std::int64_t base)
   if (!drop_underscores(digits) || digits.empty()) return std::nullopt;
   if (given == 0) {
     // 010 is none of Python's, 000 is.
-    if (digits[0] == '0' && digits.find_first_not_of('0') != std::string::npos)
-      return std::nullopt;
+    if (digits[0] == '0' && digits.find_first_not_of('0') != std::string::npos) return std::nullopt;
     given = 10;
   }
   std::uint64_t size = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), size,
-                                    static_cast<int>(given));
+  const auto read =
+      std::from_chars(digits.data(), digits.data() + digits.size(), size, static_cast<int>(given));
   if (read.ptr != digits.data() + digits.size()) {
     if (read.ec != std::errc::result_out_of_range) return std::nullopt;
   }

@@ -33,9 +33,8 @@ class PercentFormatter {
     const Sequence* const list = values.sequence();
     if (list != nullptr && list->form == Sequence::Form::tuple) tuple_ = list;
     // What has items need not be used, as Python takes it for a mapping.
-    may_be_left_ = tuple_ == nullptr &&
-                   (values.mapping() != nullptr || values.is_undefined() ||
-                    (list != nullptr && list->form <= Sequence::Form::range));
+    may_be_left_ = tuple_ == nullptr && (values.mapping() != nullptr || values.is_undefined() ||
+                                         (list != nullptr && list->form <= Sequence::Form::range));
   }
 
   Value formatted() {
@@ -85,12 +84,18 @@ class PercentFormatter {
     Directive one;
     for (;; ++at_) {
       const char flag = peek();
-      if (flag == '#') one.alternate = true;
-      else if (flag == '0') one.zero = true;
-      else if (flag == '-') one.left = true;
-      else if (flag == ' ') one.space = true;
-      else if (flag == '+') one.plus = true;
-      else break;
+      if (flag == '#')
+        one.alternate = true;
+      else if (flag == '0')
+        one.zero = true;
+      else if (flag == '-')
+        one.left = true;
+      else if (flag == ' ')
+        one.space = true;
+      else if (flag == '+')
+        one.plus = true;
+      else
+        break;
     }
     one.width = number();
     if (one.width < 0) {
@@ -205,7 +210,9 @@ class PercentFormatter {
     if (*number < 0) size = 0 - size;
     std::array<char, 32> text{};
     const auto end = std::to_chars(text.data(), text.data() + text.size(), size,
-                                   decimal ? 10 : hex ? 16 : 8);
+                                   decimal ? 10
+                                   : hex   ? 16
+                                           : 8);
     std::string digits(text.data(), end.ptr);
     std::string prefix = decimal || !one.alternate ? "" : hex ? "0x" : "0o";
     if (one.kind == 'X') {
@@ -227,8 +234,7 @@ class PercentFormatter {
     const double* const real = value.get<double>();
     const double number = real != nullptr ? *real : static_cast<double>(*value.whole());
     constexpr std::int64_t kMostDigits = 2000;
-    if (one.precision > kMostDigits)
-      fail("%: more than 2000 digits, expected fewer");
+    if (one.precision > kMostDigits) fail("%: more than 2000 digits, expected fewer");
     const int precision = one.precision < 0 ? 6 : static_cast<int>(one.precision);
     const std::string form = std::string("%") + (one.alternate ? "#" : "") + ".*" + one.kind;
     std::array<char, 2400> text{};

@@ -126,10 +126,8 @@ const std::map<std::string, Test>& tests() {
       {"upper", has_case<true>},
       {"lower", has_case<false>},
       {"sameas", is_same},
-      {"in",
-       [](Budget& b, const Value& v, const Arguments& g) {
-         return contains(b, *bind("in", g, {"seq"}, 1)[0], v);
-       }},
+      {"in", [](Budget& b, const Value& v,
+                const Arguments& g) { return contains(b, *bind("in", g, {"seq"}, 1)[0], v); }},
       {"eq", is_equal},
       {"equalto", is_equal},
       {"==", is_equal},

@@ -201,8 +201,7 @@ class TemplateParser {
     made.body = body({"endfor", "else"}, Place::loop);
     if (tokens_.take_name("else")) {
       // A recursive loop is a function.
-      made.otherwise =
-          body({"endfor"}, made.is_recursive ? Place::function : Place::scope);
+      made.otherwise = body({"endfor"}, made.is_recursive ? Place::function : Place::scope);
     }
     tokens_.take();
   }

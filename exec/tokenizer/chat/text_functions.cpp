@@ -125,9 +125,9 @@ Value split(Budget& budget, const std::string& text, const Value& separator, std
   }
   if (!separator.is_text()) fail("split by " + kind_of(separator) + ", expected a text");
   if (separator.text().empty()) fail("split by an empty text, expected some characters");
-  return sequence_value(budget,
-                        from_right ? split_by_text_from_right(budget, text, separator.text(), most)
-                                   : split_by_text(budget, text, separator.text(), most));
+  return sequence_value(budget, from_right
+                                    ? split_by_text_from_right(budget, text, separator.text(), most)
+                                    : split_by_text(budget, text, separator.text(), most));
 }
 
 Value stripped_of(Budget& budget, const std::string& text, bool left, bool right,

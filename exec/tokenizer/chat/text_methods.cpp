@@ -110,7 +110,8 @@ Value padded_by(Budget& budget, const std::string& text, const Arguments& argume
                 const char* name, Padding where) {
   const Bound given = bind(name, arguments, {"width", "fillchar"}, 1, Naming::refused);
   const std::string fill = given.has(1) ? given.text(1) : " ";
-  if (length_of(fill) != 1) fail(std::string("'") + name + "': expected one character to fill with");
+  if (length_of(fill) != 1)
+    fail(std::string("'") + name + "': expected one character to fill with");
   return padded(budget, text, given.whole(0, 0), fill, where);
 }
 
@@ -118,9 +119,9 @@ Value zero_filled(Budget& budget, const std::string& text, const Arguments& argu
   const Bound given = bind("zfill", arguments, {"width"}, 1, Naming::refused);
   const bool has_sign = text.starts_with('+') || text.starts_with('-');
   const std::string sign = has_sign ? text.substr(0, 1) : "";
-  const Value rest = padded(budget, text.substr(sign.size()),
-                            given.whole(0, 0) - static_cast<std::int64_t>(sign.size()), "0",
-                            Padding::left);
+  const Value rest =
+      padded(budget, text.substr(sign.size()),
+             given.whole(0, 0) - static_cast<std::int64_t>(sign.size()), "0", Padding::left);
   return text_value(budget, sign + rest.text());
 }
 
@@ -181,8 +182,8 @@ Value case_method(Budget& budget, const std::string& text, const Arguments& argu
 
 Value without_end(Budget& budget, const std::string& text, const Arguments& arguments,
                   bool prefix) {
-  const Bound given = bind(prefix ? "removeprefix" : "removesuffix", arguments, {"prefix"}, 1,
-                           Naming::refused);
+  const Bound given =
+      bind(prefix ? "removeprefix" : "removesuffix", arguments, {"prefix"}, 1, Naming::refused);
   const std::string& gone = given.text(0);
   const bool has = prefix ? text.starts_with(gone) : text.ends_with(gone);
   const std::size_t kept = has ? text.size() - gone.size() : text.size();
@@ -204,21 +205,30 @@ const std::map<std::string, TextMethod>& text_methods() {
       {"swapcase", case_method<Case::swap>},
       {"startswith", [](Budget& b, Text_ t, Given_ g) { return begins_or_ends(b, t, g, true); }},
       {"endswith", [](Budget& b, Text_ t, Given_ g) { return begins_or_ends(b, t, g, false); }},
-      {"find", [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "find", false, false); }},
-      {"rfind", [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "rfind", true, false); }},
-      {"index", [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "index", false, true); }},
-      {"rindex", [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "rindex", true, true); }},
+      {"find",
+       [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "find", false, false); }},
+      {"rfind",
+       [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "rfind", true, false); }},
+      {"index",
+       [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "index", false, true); }},
+      {"rindex",
+       [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "rindex", true, true); }},
       {"count", counted},
       {"partition", [](Budget& b, Text_ t, Given_ g) { return partitioned(b, t, g, false); }},
       {"rpartition", [](Budget& b, Text_ t, Given_ g) { return partitioned(b, t, g, true); }},
-      {"center", [](Budget& b, Text_ t, Given_ g) { return padded_by(b, t, g, "center", Padding::both); }},
-      {"ljust", [](Budget& b, Text_ t, Given_ g) { return padded_by(b, t, g, "ljust", Padding::right); }},
-      {"rjust", [](Budget& b, Text_ t, Given_ g) { return padded_by(b, t, g, "rjust", Padding::left); }},
+      {"center",
+       [](Budget& b, Text_ t, Given_ g) { return padded_by(b, t, g, "center", Padding::both); }},
+      {"ljust",
+       [](Budget& b, Text_ t, Given_ g) { return padded_by(b, t, g, "ljust", Padding::right); }},
+      {"rjust",
+       [](Budget& b, Text_ t, Given_ g) { return padded_by(b, t, g, "rjust", Padding::left); }},
       {"zfill", zero_filled},
       {"expandtabs", tabs_expanded},
       {"splitlines", split_lines},
-      {"split", [](Budget& b, Text_ t, Given_ g) { return split_by_method(b, t, g, "split", false); }},
-      {"rsplit", [](Budget& b, Text_ t, Given_ g) { return split_by_method(b, t, g, "rsplit", true); }},
+      {"split",
+       [](Budget& b, Text_ t, Given_ g) { return split_by_method(b, t, g, "split", false); }},
+      {"rsplit",
+       [](Budget& b, Text_ t, Given_ g) { return split_by_method(b, t, g, "rsplit", true); }},
       {"replace", replaced_by_method},
       {"removeprefix", [](Budget& b, Text_ t, Given_ g) { return without_end(b, t, g, true); }},
       {"removesuffix", [](Budget& b, Text_ t, Given_ g) { return without_end(b, t, g, false); }},

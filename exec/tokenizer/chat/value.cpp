@@ -75,10 +75,8 @@ const Value* Mapping::find(std::string_view key) const {
 }
 
 Value* Namespace::find(std::string_view name) {
-  const auto found =
-      std::ranges::find(members, name, [](const auto& member) -> const std::string& {
-        return member.first;
-      });
+  const auto found = std::ranges::find(
+      members, name, [](const auto& member) -> const std::string& { return member.first; });
   return found == members.end() ? nullptr : &found->second;
 }
 

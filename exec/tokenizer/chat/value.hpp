@@ -41,15 +41,14 @@ struct Text {
 
 class Value {
  public:
-  using Data =
-      std::variant<Undefined, None, bool, std::int64_t, double, Text,
-                   std::shared_ptr<const Sequence>, std::shared_ptr<const Mapping>,
-                   std::shared_ptr<Namespace>, std::shared_ptr<Generator>, std::shared_ptr<Loop>,
-                   std::shared_ptr<const Function>>;
+  using Data = std::variant<Undefined, None, bool, std::int64_t, double, Text,
+                            std::shared_ptr<const Sequence>, std::shared_ptr<const Mapping>,
+                            std::shared_ptr<Namespace>, std::shared_ptr<Generator>,
+                            std::shared_ptr<Loop>, std::shared_ptr<const Function>>;
 
   Value() = default;  // undefined
   template <class T>
-    requires std::is_constructible_v<Data, std::in_place_type_t<T>, T>
+  requires std::is_constructible_v<Data, std::in_place_type_t<T>, T>
   explicit Value(T data) : data_(std::in_place_type<T>, std::move(data)) {}
 
   template <class T>
@@ -63,9 +62,7 @@ class Value {
   [[nodiscard]] bool is_undefined() const { return is<Undefined>(); }
   [[nodiscard]] bool is_none() const { return is<None>(); }
   [[nodiscard]] bool is_text() const { return is<Text>(); }
-  [[nodiscard]] bool is_number() const {
-    return is<bool>() || is<std::int64_t>() || is<double>();
-  }
+  [[nodiscard]] bool is_number() const { return is<bool>() || is<std::int64_t>() || is<double>(); }
   // The characters; the value must be a text.
   [[nodiscard]] const std::string& text() const { return *std::get<Text>(data_).bytes; }
   // Null unless the value is one.

@@ -30,8 +30,9 @@ Value title(Budget& budget, const Value& value, const Arguments& given) {
   const std::string text = to_text(budget, value);
   budget.read(text.size() * 16);
   const auto parts_words = [](std::int32_t code) {
-    return is_space(code) || (code < 0x80 && std::string_view("-({[<").find(static_cast<char>(
-                                                 code)) != std::string_view::npos);
+    return is_space(code) ||
+           (code < 0x80 &&
+            std::string_view("-({[<").find(static_cast<char>(code)) != std::string_view::npos);
   };
   TextBuilder all(budget);
   std::size_t begin = 0;
@@ -51,8 +52,7 @@ Value title(Budget& budget, const Value& value, const Arguments& given) {
 
 Value trim(Budget& budget, const Value& value, const Arguments& arguments) {
   const Bound given = bind("trim", arguments, {"chars"});
-  return stripped_of(budget, to_text(budget, value), true, true,
-                     given[0].value_or(Value(None{})));
+  return stripped_of(budget, to_text(budget, value), true, true, given[0].value_or(Value(None{})));
 }
 
 Value replace(Budget& budget, const Value& value, const Arguments& arguments) {
@@ -251,28 +251,17 @@ Value length(Budget& budget, const Value& value, const Arguments& given) {
 }  // namespace
 
 const Filters& value_filters() {
-  static const Filters all{{"abs", abs_filter},
-                           {"capitalize", case_filter<Case::capitalize>},
-                           {"center", center},
-                           {"count", length},
-                           {"d", default_filter},
-                           {"default", default_filter},
-                           {"e", escaped},
-                           {"escape", escaped},
-                           {"float", float_filter},
-                           {"format", format},
-                           {"indent", indent},
-                           {"int", int_filter},
-                           {"length", length},
-                           {"lower", case_filter<Case::lower>},
-                           {"replace", replace},
-                           {"round", round_filter},
-                           {"safe", safe},
-                           {"string", string},
-                           {"title", title},
-                           {"tojson", tojson},
-                           {"trim", trim},
-                           {"upper", case_filter<Case::upper>},
+  static const Filters all{{"abs", abs_filter},     {"capitalize", case_filter<Case::capitalize>},
+                           {"center", center},      {"count", length},
+                           {"d", default_filter},   {"default", default_filter},
+                           {"e", escaped},          {"escape", escaped},
+                           {"float", float_filter}, {"format", format},
+                           {"indent", indent},      {"int", int_filter},
+                           {"length", length},      {"lower", case_filter<Case::lower>},
+                           {"replace", replace},    {"round", round_filter},
+                           {"safe", safe},          {"string", string},
+                           {"title", title},        {"tojson", tojson},
+                           {"trim", trim},          {"upper", case_filter<Case::upper>},
                            {"wordcount", wordcount}};
   return all;
 }
