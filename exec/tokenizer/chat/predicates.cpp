@@ -12,7 +12,7 @@ namespace tandem::exec::chat {
 namespace {
 
 using Test = bool (*)(Budget& budget, const Value& value, const Arguments& given);
-using Kind = bool (*)(const Value& value);
+using KindTest = bool (*)(const Value& value);
 
 Value argument(const char* test, const Arguments& given) {
   return *bind(test, given, {"other"}, 1, Naming::refused)[0];
@@ -66,8 +66,8 @@ bool is_named(const Value& value, bool (*is_known)(const std::string&)) {
   return value.is_text() && is_known(value.text());
 }
 
-const std::map<std::string, Kind>& kinds() {
-  static const std::map<std::string, Kind> all{
+const std::map<std::string, KindTest>& kinds() {
+  static const std::map<std::string, KindTest> all{
       {"defined", [](const Value& v) { return !v.is_undefined(); }},
       {"undefined", [](const Value& v) { return v.is_undefined(); }},
       {"none", [](const Value& v) { return v.is_none(); }},
