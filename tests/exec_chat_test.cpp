@@ -99,8 +99,7 @@ TEST_CASE("exec/chat: long texts take time in proportion, or an error") {
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::minutes(5));
   }
   // Many of them are too much work.
-  for (const char* const use : {"y in x", "x.find(y)", "x == x ~ ''", "x|upper", "x|length", "x[5]",
-                                "x|wordcount", "x.split()", "x|list", "x is upper", "x|trim"}) {
+  for (const char* const use : {"y in x", "x[5]", "x|upper", "x|wordcount", "x|list"}) {
     CAPTURE(use);
     CHECK(contains(error_of([&] {
                      return applied(texts + "{% for i in range(99999) %}{% set q = " + use +

@@ -97,7 +97,7 @@ Value center(Budget& budget, const Value& value, const Arguments& arguments) {
 Value wordcount(Budget& budget, const Value& value, const Arguments& given) {
   (void)bind("wordcount", given, {});
   const std::string text = to_text(budget, value);
-  budget.read(text.size() * 16);
+  budget.read(text.size() * 128);
   std::int64_t count = 0;
   bool within = false;
   for (std::size_t at = 0; at < text.size();) {
