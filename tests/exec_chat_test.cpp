@@ -211,6 +211,15 @@ TEST_CASE("exec/chat: what a template may not do, or we do not know, is named") 
     CHECK(contains(error_of([&] { return applied("{{ " + repeated(open, 100'000) + "x }}"); }),
                    "line 1"));
   }
+  CHECK(contains(error_of([] { return applied("{{ f(" + repeated("1, ", 100'000) + ") }}"); }),
+                 "at most 1000 arguments"));
+  // A member that is looked for among many.
+  std::string members = "{% set n = namespace() %}";
+  for (int i = 0; i < 20'000; ++i) members += "{% set n.a" + std::to_string(i) + " = 1 %}";
+  CHECK(contains(error_of([&] {
+                   return applied(members + "{% for i in range(99999) %}{{ n.z }}{% endfor %}");
+                 }),
+                 "more work than"));
   CHECK(contains(error_of([] { return applied(repeated("{% if true %}", 100'000)); }),
                  "less deeply nested statements"));
 }

@@ -149,6 +149,7 @@ std::optional<Value> of_sequence(const Value& of, const std::string& name) {
 std::optional<Value> method_of(Budget& budget, const Value& of, const std::string& name) {
   budget.make(64);
   if (auto* const space = of.get<std::shared_ptr<Namespace>>()) {
+    budget.read((*space)->members.size() * 16);
     Value* const found = (*space)->find(name);
     return found == nullptr ? std::nullopt : std::optional(*found);
   }

@@ -11,6 +11,8 @@ namespace {
 
 using PostfixKind = Expression::Kind;
 
+constexpr std::size_t kMostArguments = 1000;
+
 Expression left_out() { return {}; }
 
 }  // namespace
@@ -158,6 +160,7 @@ std::vector<Argument> ExpressionParser::arguments() {
     return std::ranges::find(all, kind, &Argument::kind) != all.end();
   };
   while (!tokens_->take_sign(")")) {
+    if (all.size() == kMostArguments) tokens_->fail("at most 1000 arguments");
     Argument& one = all.emplace_back();
     const bool closed = has(ArgumentKind::names);
     const bool named = tokens_->is(Token::Kind::name) &&
@@ -190,6 +193,7 @@ std::vector<Parameter> ExpressionParser::parameters() {
   std::vector<Parameter> all;
   while (!tokens_->is_sign(")")) {
     if (!all.empty()) tokens_->expect_sign(",");
+    if (all.size() == kMostArguments) tokens_->fail("at most 1000 parameters");
     Parameter& one = all.emplace_back();
     one.name = tokens_->expect_name();
     if (tokens_->take_sign("=")) {
