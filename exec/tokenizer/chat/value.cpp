@@ -68,12 +68,6 @@ const Value* Mapping::find(Budget& budget, const Value& key) const {
   return found == places.end() ? nullptr : &items[found->second].second;
 }
 
-const Value* Mapping::find(std::string_view key) const {
-  const auto found = std::ranges::find_if(
-      items, [key](const auto& item) { return item.first.is_text() && item.first.text() == key; });
-  return found == items.end() ? nullptr : &found->second;
-}
-
 Value* Namespace::find(std::string_view name) {
   const auto found = std::ranges::find(
       members, name, [](const auto& member) -> const std::string& { return member.first; });

@@ -96,12 +96,11 @@ struct Mapping {
   int depth = 1;
   // Null if there is none. The key must be hashable.
   [[nodiscard]] const Value* find(Budget& budget, const Value& key) const;
-  // Null if there is none.
-  [[nodiscard]] const Value* find(std::string_view key) const;
 };
 
 struct Namespace {
   std::vector<std::pair<std::string, Value>> members{};
+  // Null if there is none.
   [[nodiscard]] Value* find(std::string_view name);
 };
 
