@@ -18,7 +18,7 @@ using model::JsonDocument;
 using model::JsonValue;
 using nlohmann::json;
 
-constexpr std::size_t kMaxSteps = 64;
+constexpr std::size_t kMaxWordSteps = 64;
 constexpr std::size_t kMaxTemplate = 256;
 constexpr const char* kRemedy = "the file is damaged, copy or download it again";
 
@@ -38,14 +38,14 @@ std::vector<JsonValue> elements(const std::optional<JsonValue>& part, std::strin
   if (part->at("type").text() != "Sequence") return {*part};
   std::vector<JsonValue> all;
   const JsonValue list = part->at(key);
-  const std::size_t count = list.size(kMaxSteps);
+  const std::size_t count = list.size(kMaxWordSteps);
   for (std::size_t i = 0; i < count; ++i) all.push_back(list.at(i));
   return all;
 }
 
-class Parser {
+class TokenizerJsonParser {
  public:
-  Parser(std::string_view text, const std::string& source)
+  TokenizerJsonParser(std::string_view text, const std::string& source)
       : source_(source), document_(text, source, kRemedy, {.bytes = kMaxFileBytes}) {}
 
   TokenizerJson parse() {
@@ -295,7 +295,7 @@ class Parser {
 }  // namespace
 
 TokenizerJson parse_tokenizer_json(std::string_view text, const std::string& source) {
-  return Parser(text, source).parse();
+  return TokenizerJsonParser(text, source).parse();
 }
 
 TokenizerJson parse_vocabulary_and_merges(std::string_view vocabulary,
@@ -320,7 +320,8 @@ TokenizerJson parse_vocabulary_and_merges(std::string_view vocabulary,
     }
     list.push_back(line);
   }
-  return Parser(vocabulary, vocabulary_source).parse_vocabulary(list, merges_source, prefix_space);
+  return TokenizerJsonParser(vocabulary, vocabulary_source)
+      .parse_vocabulary(list, merges_source, prefix_space);
 }
 
 }  // namespace tandem::exec

@@ -1,6 +1,6 @@
 #pragma once
 
-// A template's text, outputs and statements, and the words of the latter two.
+// The tokens of a template.
 
 #include <string>
 #include <string_view>
@@ -8,22 +8,32 @@
 
 namespace tandem::exec::chat {
 
-struct Piece {
-  enum class Kind { text, output, statement };
-  Kind kind = Kind::text;
-  std::string text{};  // with white space as trim_blocks and lstrip_blocks leave it
+struct Token {
+  enum class Kind {
+    data,  // text outside of tags, with white space as trim_blocks and lstrip_blocks have it
+    output_begin,  // {{
+    output_end,    // }}
+    block_begin,   // {%
+    block_end,     // %}
+    name,
+    text,         // without quotes and escapes
+    whole,        // a number as it is written
+    real,         // a number with a point or an exponent
+    sign,         // an operator or bracket
+    unsupported,  // text: what is wrong with an expression that Python, but not we, can read
+    end
+  };
+  Kind kind = Kind::end;
+  std::string text{};
   int line = 1;
 };
 
-struct Word {
-  enum class Kind { name, number, text, sign, end };
-  Kind kind = Kind::end;
-  std::string text{};  // of a text without quotes and escapes
-};
+// Follows Jinja's lexer. `source` must be valid UTF-8. The last token is an end. Throws Error
+// (line, what was found) for tags that do not end, brackets that do not match and characters that
+// no expression has.
+[[nodiscard]] std::vector<Token> tokens_of(std::string_view source);
 
-// Comments are gone, and every line ends by \n alone. Throws Error for what does not end.
-[[nodiscard]] std::vector<Piece> pieces(std::string_view source);
-// The last one is an end. Throws Error naming `line`.
-[[nodiscard]] std::vector<Word> words(const std::string& text, int line);
+// Throws Error("chat template, line " ...).
+[[noreturn]] void fail_at(int line, const std::string& fault);
 
 }  // namespace tandem::exec::chat

@@ -3,10 +3,29 @@
 #include "exec/gguf/folder_files.hpp"
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/gguf/gguf_tokenizer.hpp"
+#include "exec/tokenizer/sentencepiece_model.hpp"
 #include "exec/tokenizer/token_settings.hpp"
+#include "exec/weights/read_file.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
+namespace {
+
+// The settings of a folder. Names that it leaves to Hugging Face's LlamaTokenizer are those of its
+// pieces: a template writes the token by its name.
+TokenSettings named_settings(const std::filesystem::path& folder) {
+  TokenSettings settings = read_token_settings(folder);
+  const std::filesystem::path pieces = folder / "tokenizer.model";
+  if ((!settings.bos.empty() && !settings.eos.empty()) || !std::filesystem::exists(pieces))
+    return settings;
+  const SentencePieceModel model =
+      parse_sentencepiece(read_text(pieces, kMaxFileBytes), pieces.string());
+  if (settings.bos.empty() && model.control(model.bos_piece) >= 0) settings.bos = model.bos_piece;
+  if (settings.eos.empty() && model.control(model.eos_piece) >= 0) settings.eos = model.eos_piece;
+  return settings;
+}
+
+}  // namespace
 
 ModelChat read_model_chat(const std::filesystem::path& weights) {
   if (is_gguf(weights)) {
@@ -15,8 +34,10 @@ ModelChat read_model_chat(const std::filesystem::path& weights) {
     return {.chat_template = file.text("tokenizer.chat_template").value_or(""),
             .settings = {.bos_token = settings.bos, .eos_token = settings.eos}};
   }
-  const TokenSettings settings = read_token_settings(weights);
-  return {.chat_template = folder_chat_template(weights),
+  const std::string chat_template = folder_chat_template(weights);
+  const TokenSettings settings =
+      chat_template.empty() ? read_token_settings(weights) : named_settings(weights);
+  return {.chat_template = chat_template,
           .settings = {.bos_token = settings.bos, .eos_token = settings.eos}};
 }
 

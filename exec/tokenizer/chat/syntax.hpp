@@ -1,8 +1,7 @@
 #pragma once
 
-// Chat templates (Jinja, as Hugging Face's transformers set it up) as trees.
+// Chat templates as trees.
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,70 +13,105 @@ namespace tandem::exec::chat {
 
 struct Expression;
 using Expressions = std::vector<Expression>;
+struct Argument;
 
-// NOLINTNEXTLINE(bugprone-exception-escape): what moving a json value asserts does not throw
 struct Expression {
   enum class Kind {
-    literal,     // value
-    name,        // text
-    list,        // children
-    mapping,     // children: key, value, key, value, ...
-    attribute,   // children[0].text
-    item,        // children[0][children[1]]
-    slice,       // children[0][children[1]:children[2]:children[3]]; a literal undefined: left out
-    call,        // children[0](arguments)
-    filter,      // children[0] | text(arguments)
-    test,        // children[0] is text(arguments)
-    negation,    // not children[0]
-    unary,       // text: + or -
-    binary,      // text: + - * / // % ** ~ == != < <= > >= in and or
-    conditional  // children[0] if children[1] else children[2] (a literal undefined: nothing)
+    literal,      // value
+    unsupported,  // text: what is wrong with it; Python evaluates it
+    body,         // the text of a block that its filters are applied to
+    name,         // text
+    list,         // children
+    tuple,        // children
+    mapping,      // children: key, value, key, value, ...
+    attribute,    // children[0].text
+    item,         // children[0][children[1]]
+    slice,        // children[0][children[1]:children[2]:children[3]]; an undefined literal: none
+    call,         // children[0](arguments)
+    filter,       // children[0] | text(arguments)
+    test,         // children[0] is text(arguments)
+    negation,     // not children[0]
+    sign,         // text: + or -, of children[0]
+    binary,       // text: + - * / // % ** and or
+    joining,      // children ~ children ~ ...
+    comparison,   // children[0] signs[0] children[1] signs[1] children[2] ...
+    conditional   // children[0] if children[1] else children[2], which may be missing
   };
   Kind kind = Kind::literal;
   std::string text{};
   Value value{};
   Expressions children{};
-  Expressions arguments{};
-  std::vector<std::string> names{};  // of the arguments; empty: not given by name
+  std::vector<Argument> arguments{};
+  std::vector<std::string> signs{};  // of a comparison: == != < <= > >= in notin
+  int depth = 1;                     // levels of expressions in one another
 };
 
-// Of a macro.
-// NOLINTNEXTLINE(bugprone-exception-escape): as above
+struct Argument {
+  enum class Kind { place, name, places, names };  // the last two: *list, **mapping
+  Kind kind = Kind::place;
+  std::string name{};
+  Expression expression{};
+};
+
 struct Parameter {
   std::string name{};
-  Expression otherwise{};  // a literal undefined: none
+  Expression otherwise{};
+  bool has_otherwise = false;
 };
 
 struct Node;
 using Nodes = std::vector<Node>;
 
+struct Branch {
+  Expression condition{};
+  Nodes body{};
+};
+
 struct Node {
   enum class Kind {
     text,         // text
-    output,       // expression
-    conditional,  // branches; the condition of `else` is a literal true
-    loop,         // for names in expression [if condition]: body, otherwise
-    assignment,   // set names = expression; set text.member = expression
-    capture,      // set names[0]: body
+    output,       // expressions
+    conditional,  // branches and otherwise
+    loop,         // for target in expressions[0] [if condition]: body, otherwise
+    assignment,   // set target = expressions[0]
+    capture,      // set target [| filters]: body; expressions[0]: the filters of the body
+    filter,       // expressions[0] of the body
+    scope,        // with targets = expressions: body
     macro,        // text(parameters): body
-    group,        // body: {% generation %}
+    call,         // call(parameters) expressions[0]: body
+    generation,   // body
     skip,         // continue
-    leave         // break
+    leave,        // break
+    unsupported   // text: a statement that Jinja has
   };
   Kind kind = Kind::text;
+  int line = 1;
   std::string text{};
-  std::string member{};
-  std::vector<std::string> names{};
-  Expression expression{};
-  Expression condition{};
-  std::vector<std::pair<Expression, Nodes>> branches{};
+  Expressions targets{};  // names, tuples of them, or an attribute of a namespace
+  Expressions expressions{};
+  std::vector<Branch> branches{};
   std::vector<Parameter> parameters{};
+  Expression condition{};
+  bool has_condition = false;
+  bool is_recursive = false;
+  // Of a macro or call: names that its body reads without setting them first.
+  bool reads_caller = false;
+  bool reads_kwargs = false;
+  bool reads_varargs = false;
   Nodes body{};
   Nodes otherwise{};
+  // Names that hide outer ones, as they are set within the body, or `otherwise` (names.hpp).
+  std::vector<std::string> hidden{};
+  std::vector<std::string> hidden_otherwise{};
 };
 
-// Throws Error (line, what was found, what was expected) for what is no Jinja, or Jinja that
-// templates of chats do not use.
-[[nodiscard]] Nodes parse(std::string_view source);
+struct Template {
+  Nodes body{};
+  std::vector<std::string> hidden{};
+};
+
+// Throws Error (line, what was found, what was expected) for what is no Jinja, as
+// Hugging Face's transformers set it up.
+[[nodiscard]] Template parse(std::string_view source);
 
 }  // namespace tandem::exec::chat

@@ -1,180 +1,223 @@
 #include "exec/tokenizer/chat/value.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
-#include "exec/tokenizer/utf8.hpp"
-#include "model/error.hpp"
+#include "exec/tokenizer/chat/compare.hpp"
+#include "exec/tokenizer/chat/loop.hpp"
 
 namespace tandem::exec::chat {
 namespace {
 
-// Python writes a float with a point, json the shortest digits, too.
-std::string float_text(double number) {
-  if (std::isnan(number)) return "nan";
-  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
-  return Value(number).dump();
+constexpr int kDeepestValue = 100;
+constexpr std::size_t kElementBytes = 64;  // of a list, about
+constexpr std::size_t kPairBytes = 192;    // of a mapping
+
+int nested(int depth) {
+  if (depth >= kDeepestValue)
+    fail("more than 100 lists in one another, expected fewer; use another template");
+  return depth + 1;
 }
 
-bool is_number(const Value& value) { return value.is_number() || value.is_boolean(); }
-
-double number_of(const Value& value) {
-  return value.is_boolean() ? (value.get<bool>() ? 1.0 : 0.0) : value.get<double>();
-}
-
-constexpr std::size_t kMostText = std::size_t{16} << 20U;
-constexpr std::size_t kMostWeight = std::size_t{64} << 20U;
-constexpr int kDeepest = 100;
-
-void weigh(const Value& value, int depth, std::size_t& sum) {
-  if (depth > kDeepest) throw Error("chat template: more than 100 lists in one another");
-  sum += 16;
-  if (value.is_string()) sum += value.get_ref<const std::string&>().size();
-  if (sum > kMostWeight)
-    throw Error("chat template: a value of more than 64 MiB; use another template");
-  if (value.is_array()) {
-    for (const Value& element : value) weigh(element, depth + 1, sum);
-  } else if (value.is_object()) {
-    for (const auto& [key, element] : value.items()) {
-      sum += key.size();
-      weigh(element, depth + 1, sum);
-    }
-  }
-}
-
-void append_json(const Value& value, int indent, int depth, std::string& text) {
-  const auto line = [&](int levels) {
-    if (indent >= 0) text += '\n' + std::string(static_cast<std::size_t>(indent * levels), ' ');
-  };
-  const std::string between = indent >= 0 ? "," : ", ";
-  if (is_undefined(value)) throw Error("chat template: tojson of what is not defined");
-  if (!value.is_structured()) {
-    text += value.dump(-1, ' ', false, Value::error_handler_t::replace);
-    return;
-  }
-  const bool list = value.is_array();
-  if (value.empty()) {
-    text += list ? "[]" : "{}";
-    return;
-  }
-  text += list ? '[' : '{';
-  bool first = true;
-  for (const auto& [key, element] : value.items()) {
-    if (!first) text += between;
-    first = false;
-    line(depth + 1);
-    if (!list) text += Value(key).dump(-1, ' ', false, Value::error_handler_t::replace) + ": ";
-    append_json(element, indent, depth + 1, text);
-  }
-  line(depth);
-  text += list ? ']' : '}';
-  text = bounded(std::move(text));
+// Keys of different classes are different.
+int key_class(const Value& key) {
+  if (key.is_undefined()) return 0;
+  if (key.is_none()) return 1;
+  if (key.is_number()) return 2;
+  return key.is_text() ? 3 : 4;
 }
 
 }  // namespace
 
-Value undefined() { return Value(Value::value_t::discarded); }
+const Sequence* Value::sequence() const {
+  const auto* const shared = get<std::shared_ptr<const Sequence>>();
+  return shared == nullptr ? nullptr : shared->get();
+}
 
-bool is_undefined(const Value& value) { return value.is_discarded(); }
+const Mapping* Value::mapping() const {
+  const auto* const shared = get<std::shared_ptr<const Mapping>>();
+  return shared == nullptr ? nullptr : shared->get();
+}
+
+std::optional<std::int64_t> Value::whole() const {
+  if (const bool* const truth = get<bool>()) return *truth ? 1 : 0;
+  if (const auto* const number = get<std::int64_t>()) return *number;
+  return std::nullopt;
+}
+
+bool KeyOrder::operator()(const Value& a, const Value& b) const {
+  if (key_class(a) != key_class(b)) return key_class(a) < key_class(b);
+  if (a.is_number()) {
+    const auto order = order_of_numbers(a, b);
+    if (order != std::partial_ordering::unordered) return order < 0;
+    // Not-a-number comes last.
+    const auto is_nan = [](const Value& v) {
+      return v.get<double>() != nullptr && std::isnan(*v.get<double>());
+    };
+    return !is_nan(a) && is_nan(b);
+  }
+  if (a.is_text()) return a.text() < b.text();
+  if (a.sequence() == nullptr) return false;
+  return std::ranges::lexicographical_compare(a.sequence()->items, b.sequence()->items, KeyOrder{});
+}
+
+const Value* Mapping::find(Budget& budget, const Value& key) const {
+  const std::size_t size = key.is_text() ? key.text().size() : 64;
+  budget.read((size + 1) * (places.size() < 2 ? 1 : std::bit_width(places.size())));
+  const auto found = places.find(key);
+  return found == places.end() ? nullptr : &items[found->second].second;
+}
+
+Value* Namespace::find(std::string_view name) {
+  const auto found = std::ranges::find(
+      members, name, [](const auto& member) -> const std::string& { return member.first; });
+  return found == members.end() ? nullptr : &found->second;
+}
+
+Value text_value(Budget& budget, std::string text) {
+  Budget::expect_text(text.size());
+  budget.make(text.size() + kElementBytes);
+  return Value(Text{std::make_shared<const std::string>(std::move(text))});
+}
+
+Value sequence_value(Budget& budget, Values items, Sequence::Form form) {
+  budget.make((items.size() + 1) * kElementBytes);
+  auto made = std::make_shared<Sequence>();
+  made->form = form;
+  int deepest = 0;
+  for (const Value& item : items) deepest = std::max(deepest, depth_of(item));
+  made->depth = nested(deepest);
+  made->items = std::move(items);
+  return Value(std::shared_ptr<const Sequence>(std::move(made)));
+}
+
+Value mapping_value(Budget& budget, std::vector<std::pair<Value, Value>> items) {
+  budget.make((items.size() + 1) * kPairBytes);
+  auto made = std::make_shared<Mapping>();
+  int deepest = 0;
+  for (auto& [key, value] : items) {
+    expect_hashable(key);
+    deepest = std::max({deepest, depth_of(key), depth_of(value)});
+    budget.read((key.is_text() ? key.text().size() : 64) * std::bit_width(items.size()));
+    const auto [place, is_new] = made->places.try_emplace(key, made->items.size());
+    if (is_new) {
+      made->items.emplace_back(std::move(key), std::move(value));
+    } else {
+      made->items[place->second].second = std::move(value);
+    }
+  }
+  made->depth = nested(deepest);
+  return Value(std::shared_ptr<const Mapping>(std::move(made)));
+}
+
+Value generator_value(Budget& budget, std::string filter, const Value& source, Next next) {
+  budget.make(4 * kElementBytes);
+  auto made = std::make_shared<Generator>();
+  made->depth = nested(depth_of(source));
+  made->next = std::move(next);
+  made->filter = std::move(filter);
+  return Value(std::move(made));
+}
+
+Value function_value(std::string name, std::function<Value(Budget&, const Arguments&)> call,
+                     int depth) {
+  auto made = std::make_shared<Function>();
+  made->name = std::move(name);
+  made->call = std::move(call);
+  made->depth = depth;
+  return Value(std::shared_ptr<const Function>(std::move(made)));
+}
+
+Value undefined_value(std::string reason) {
+  return Value(Undefined{std::make_shared<const std::string>(std::move(reason))});
+}
+
+void expect_hashable(const Value& key) {
+  if (key_class(key) < 4) return;
+  const Sequence* const tuple = key.sequence();
+  if (tuple == nullptr || tuple->form != Sequence::Form::tuple)
+    fail(kind_of(key) + " as a key of a mapping, expected a text or a number");
+  for (const Value& part : tuple->items) expect_hashable(part);
+}
+
+int depth_of(const Value& value) {
+  if (const Sequence* const list = value.sequence()) return list->depth;
+  if (const Mapping* const mapping = value.mapping()) return mapping->depth;
+  if (const auto* const generator = value.get<std::shared_ptr<Generator>>())
+    return (*generator)->depth;
+  if (const auto* const function = value.get<std::shared_ptr<const Function>>())
+    return (*function)->depth;
+  if (const auto* const loop = value.get<std::shared_ptr<Loop>>()) return (*loop)->depth;
+  return 0;
+}
 
 bool is_true(const Value& value) {
-  if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number()) return value.get<double>() != 0.0;
-  if (value.is_string()) return !value.get_ref<const std::string&>().empty();
-  if (value.is_structured()) return !value.empty();
-  return false;
-}
-
-std::string to_text(const Value& value) {
-  if (is_undefined(value)) return "";
-  if (value.is_null()) return "None";
-  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_float()) return float_text(value.get<double>());
-  if (value.is_number()) return value.dump();
-  throw Error("chat template: " + kind_of(value) +
-              " is written as it is, expected a text or a number; `tojson` writes others");
-}
-
-std::string to_json(const Value& value, int indent) {
-  std::string text;
-  append_json(value, indent, 0, text);
-  return text;
-}
-
-bool equal(const Value& a, const Value& b) {
-  if (is_undefined(a) || is_undefined(b)) return is_undefined(a) && is_undefined(b);
-  if (is_number(a) && is_number(b)) return number_of(a) == number_of(b);
-  if (a.type() != b.type() || a.size() != b.size()) return false;
-  if (a.is_array()) return std::equal(a.begin(), a.end(), b.begin(), equal);
-  if (a.is_object()) {
-    return std::ranges::all_of(a.items(), [&](const auto& item) {
-      return b.contains(item.key()) && equal(item.value(), b.at(item.key()));
-    });
-  }
-  return a == b;
-}
-
-bool less(const Value& a, const Value& b) {
-  if (is_number(a) && is_number(b)) return number_of(a) < number_of(b);
-  if (a.is_string() && b.is_string())
-    return a.get_ref<const std::string&>() < b.get_ref<const std::string&>();
-  throw Error("chat template: " + kind_of(a) + " and " + kind_of(b) +
-              " are compared, expected two numbers or two texts");
-}
-
-bool contains(const Value& whole, const Value& part) {
-  if (whole.is_string() && part.is_string())
-    return whole.get_ref<const std::string&>().find(part.get_ref<const std::string&>()) !=
-           std::string::npos;
-  if (whole.is_array())
-    return std::ranges::any_of(whole, [&](const Value& element) { return equal(element, part); });
-  if (whole.is_object())
-    return part.is_string() && whole.contains(part.get_ref<const std::string&>());
-  throw Error("chat template: " + kind_of(part) + " in " + kind_of(whole) +
-              ", expected a list, a mapping or a text");
-}
-
-std::string bounded(std::string text) {
-  if (text.size() > kMostText)
-    throw Error("chat template: more than 16 MiB of text; use another template");
-  return text;
-}
-
-std::size_t weight(const Value& value) {
-  std::size_t sum = 0;
-  weigh(value, 0, sum);
-  return sum;
+  if (value.is_undefined() || value.is_none()) return false;
+  if (const bool* const truth = value.get<bool>()) return *truth;
+  if (const auto* const whole = value.get<std::int64_t>()) return *whole != 0;
+  if (const double* const real = value.get<double>()) return *real != 0.0;
+  if (value.is_text()) return !value.text().empty();
+  if (const Sequence* const list = value.sequence()) return !list->items.empty();
+  if (const Mapping* const mapping = value.mapping()) return !mapping->items.empty();
+  return true;
 }
 
 std::string kind_of(const Value& value) {
-  if (is_undefined(value)) return "what is not defined";
-  if (value.is_null()) return "none";
-  if (value.is_boolean()) return "a truth value";
-  if (value.is_number()) return "a number";
-  if (value.is_string()) return "a text";
-  return value.is_array() ? "a list" : "a mapping";
+  if (const Undefined* const undefined = value.get<Undefined>())
+    return undefined->reason ? "what is undefined (" + *undefined->reason + ")"
+                             : "what is undefined";
+  if (value.is_none()) return "none";
+  if (value.is<bool>()) return "a truth value";
+  if (value.is<std::int64_t>()) return "a whole number";
+  if (value.is<double>()) return "a floating-point number";
+  if (value.is_text()) return "a text";
+  if (value.mapping() != nullptr) return "a mapping";
+  if (const Sequence* const list = value.sequence()) {
+    constexpr std::array<const char*, 6> kForms{"a list",
+                                                "a tuple",
+                                                "a range",
+                                                "the keys of a mapping",
+                                                "the values of a mapping",
+                                                "the items of a mapping"};
+    return kForms.at(static_cast<std::size_t>(list->form));
+  }
+  if (value.is<std::shared_ptr<Namespace>>()) return "a namespace";
+  if (const auto* const generator = value.get<std::shared_ptr<Generator>>())
+    return "what the filter '" + (*generator)->filter + "' generates";
+  if (value.is<std::shared_ptr<Loop>>()) return "a loop";
+  return "the function '" + (*value.get<std::shared_ptr<const Function>>())->name + "'";
 }
 
-std::string stripped(std::string_view text, bool left, bool right) {
-  const auto is_space = [](std::int32_t code) {
-    constexpr std::array<std::int32_t, 13> kOthers{
-        0x1c, 0x1d, 0x1e, 0x1f, 0x85, 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0x20};
-    return (code >= 0x9 && code <= 0xd) || (code >= 0x2000 && code <= 0x200a) ||
-           std::ranges::find(kOthers, code) != kOthers.end();
-  };
-  while (left && !text.empty()) {
-    const Utf8Character first = character_at(text, 0);
-    if (!is_space(first.code)) break;
-    text.remove_prefix(first.bytes);
+void TextBuilder::append(std::string_view part) {
+  Budget::expect_text(text_.size() + part.size());
+  budget_->make(part.size());
+  text_ += part;
+}
+
+void TextBuilder::append(std::size_t times, char c) {
+  Budget::expect_text(times);
+  Budget::expect_text(text_.size() + times);
+  budget_->make(times);
+  text_.append(times, c);
+}
+
+bool Loop::advance() {
+  std::optional<Value> one = looked ? std::move(ahead) : next();
+  looked = false;
+  ahead.reset();
+  if (!one) return false;
+  if (index0 >= 0) before = std::move(current);
+  current = std::move(*one);
+  ++index0;
+  return true;
+}
+
+const std::optional<Value>& Loop::peek() {
+  if (!looked) {
+    ahead = next();
+    looked = true;
   }
-  while (right && !text.empty()) {
-    const Utf8Character last = character_before(text, text.size());
-    if (!is_space(last.code)) break;
-    text.remove_suffix(last.bytes);
-  }
-  return std::string(text);
+  return ahead;
 }
 
 }  // namespace tandem::exec::chat

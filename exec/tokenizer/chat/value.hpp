@@ -1,39 +1,162 @@
 #pragma once
 
-// Values of chat templates, and what Python does with them.
+// Values of chat templates: Python's, as far as templates make them. All but namespaces, generators
+// and loops are immutable, so that copies share their contents.
 
-#include <nlohmann/json.hpp>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "exec/tokenizer/chat/budget.hpp"
 
 namespace tandem::exec::chat {
 
-// What a name that was never set means is `discarded`.
-using Value = nlohmann::ordered_json;
+class Value;
+using Values = std::vector<Value>;
+struct Arguments;
+struct Sequence;
+struct Mapping;
+struct Namespace;
+struct Generator;
+struct Loop;
+struct Function;
 
-[[nodiscard]] Value undefined();
-[[nodiscard]] bool is_undefined(const Value& value);
-// Python's bool(): numbers but 0, texts, lists and mappings but empty ones.
+struct Undefined {
+  std::shared_ptr<const std::string> reason{};  // "'x' is undefined", for messages
+};
+struct None {};
+// Valid UTF-8.
+struct Text {
+  std::shared_ptr<const std::string> bytes{};
+  bool safe = false;  // marked by the filter `safe`: Python would escape what is added to it
+};
+
+class Value {
+ public:
+  using Data = std::variant<Undefined, None, bool, std::int64_t, double, Text,
+                            std::shared_ptr<const Sequence>, std::shared_ptr<const Mapping>,
+                            std::shared_ptr<Namespace>, std::shared_ptr<Generator>,
+                            std::shared_ptr<Loop>, std::shared_ptr<const Function>>;
+
+  Value() = default;  // undefined
+  template <class T>
+  requires std::is_constructible_v<Data, std::in_place_type_t<T>, T>
+  explicit Value(T data) : data_(std::in_place_type<T>, std::move(data)) {}
+
+  template <class T>
+  [[nodiscard]] bool is() const {
+    return std::holds_alternative<T>(data_);
+  }
+  template <class T>
+  [[nodiscard]] const T* get() const {
+    return std::get_if<T>(&data_);
+  }
+  [[nodiscard]] bool is_undefined() const { return is<Undefined>(); }
+  [[nodiscard]] bool is_none() const { return is<None>(); }
+  [[nodiscard]] bool is_text() const { return is<Text>(); }
+  [[nodiscard]] bool is_number() const { return is<bool>() || is<std::int64_t>() || is<double>(); }
+  // The characters; the value must be a text.
+  [[nodiscard]] const std::string& text() const { return *std::get<Text>(data_).bytes; }
+  // Null unless the value is one.
+  [[nodiscard]] const Sequence* sequence() const;
+  [[nodiscard]] const Mapping* mapping() const;
+  // A whole number, or a truth value as 0 or 1.
+  [[nodiscard]] std::optional<std::int64_t> whole() const;
+  [[nodiscard]] const Data& data() const { return data_; }
+
+ private:
+  Data data_{};
+};
+
+struct Sequence {
+  enum class Form { list, tuple, range, keys, values, items };  // the last three: of a mapping
+  Form form = Form::list;
+  Values items{};
+  std::array<std::int64_t, 3> bounds{};  // of a range: begin, end, step
+  int depth = 1;
+};
+
+// A total order of what may be a mapping's key: equal where Python's == and hash() are.
+struct KeyOrder {
+  bool operator()(const Value& a, const Value& b) const;
+};
+
+// In the order of insertion.
+struct Mapping {
+  std::vector<std::pair<Value, Value>> items{};
+  std::map<Value, std::size_t, KeyOrder> places{};  // in items, by key
+  int depth = 1;
+  // Null if there is none. The key must be hashable.
+  [[nodiscard]] const Value* find(Budget& budget, const Value& key) const;
+};
+
+struct Namespace {
+  std::vector<std::pair<std::string, Value>> members{};
+  // Null if there is none.
+  [[nodiscard]] Value* find(std::string_view name);
+};
+
+// Returns the next element, or nothing at the end.
+using Next = std::function<std::optional<Value>()>;
+
+// What filters as `map` and `select` make: each element is made when it is asked for, once.
+struct Generator {
+  Next next{};
+  std::string filter{};
+  int depth = 1;
+};
+
+struct Function {
+  std::string name{};
+  std::function<Value(Budget&, const Arguments&)> call{};  // empty: a function we do not have
+  int depth = 1;
+  std::string written{};  // as a text; empty: Python writes an address
+};
+
+// Each charges what it makes. Those of lists and mappings throw Error beyond 100 levels of lists
+// and mappings in one another.
+[[nodiscard]] Value text_value(Budget& budget, std::string text);
+[[nodiscard]] Value sequence_value(Budget& budget, Values items,
+                                   Sequence::Form form = Sequence::Form::list);
+// A later value of the same key replaces the earlier one, in its place. Throws Error for keys that
+// Python cannot hash.
+[[nodiscard]] Value mapping_value(Budget& budget, std::vector<std::pair<Value, Value>> items);
+[[nodiscard]] Value generator_value(Budget& budget, std::string filter, const Value& source,
+                                    Next next);
+[[nodiscard]] Value function_value(std::string name,
+                                   std::function<Value(Budget&, const Arguments&)> call = {},
+                                   int depth = 1);
+[[nodiscard]] Value undefined_value(std::string reason);
+
+// Throws Error for what Python cannot hash.
+void expect_hashable(const Value& key);
+// Levels of values in one another.
+[[nodiscard]] int depth_of(const Value& value);
+// Python's bool().
 [[nodiscard]] bool is_true(const Value& value);
-// Python's str() of texts, numbers and truth values; nothing of what is undefined. Throws Error of
-// lists and mappings, which Python would write in its own way.
-[[nodiscard]] std::string to_text(const Value& value);
-// Python's json.dumps(ensure_ascii=False), of `indent` spaces a level unless negative.
-[[nodiscard]] std::string to_json(const Value& value, int indent);
-// Python's ==: numbers and truth values by value, lists by elements, mappings in any order.
-[[nodiscard]] bool equal(const Value& a, const Value& b);
-// Python's <, of numbers or of texts. Throws Error for others.
-[[nodiscard]] bool less(const Value& a, const Value& b);
-// Python's `in`: a text within a text, an element of a list, a key of a mapping. Throws Error.
-[[nodiscard]] bool contains(const Value& whole, const Value& part);
-// `text`. Throws Error if it is longer than 16 MiB: templates are foreign.
-[[nodiscard]] std::string bounded(std::string text);
-// Bytes, about, that a copy takes. Throws Error beyond 64 MiB or 100 levels.
-[[nodiscard]] std::size_t weight(const Value& value);
-// "a text", "a list", ... for messages.
+// "a text", "a list", ... for messages; what is undefined by its reason.
 [[nodiscard]] std::string kind_of(const Value& value);
 
-// Without white space (Python's str.isspace) at the ends that `left` and `right` say.
-[[nodiscard]] std::string stripped(std::string_view text, bool left, bool right);
+// Collects a text, charging what is appended. Throws Error beyond 16 MiB.
+class TextBuilder {
+ public:
+  explicit TextBuilder(Budget& budget) : budget_(&budget) {}
+  void append(std::string_view part);
+  void append(std::size_t times, char c);
+  [[nodiscard]] Value take() { return Value(Text{std::make_shared<std::string>(take_text())}); }
+  [[nodiscard]] std::string take_text() { return std::move(text_); }
+
+ private:
+  Budget* budget_;
+  std::string text_;
+};
 
 }  // namespace tandem::exec::chat

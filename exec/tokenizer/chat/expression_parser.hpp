@@ -1,0 +1,82 @@
+#pragma once
+
+// Expressions of templates, with the grammar of Jinja's parser.
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "exec/tokenizer/chat/syntax.hpp"
+#include "exec/tokenizer/chat/token_stream.hpp"
+
+namespace tandem::exec::chat {
+
+class ExpressionParser {
+ public:
+  explicit ExpressionParser(TokenStream& tokens) : tokens_(&tokens) {}
+
+  // Each throws Error as parse().
+  Expression expression() { return conditional(); }
+  Expression without_condition() { return disjunction(); }
+  // One expression, or a tuple of several between commas, up to the end of a tag.
+  Expression tuple(bool with_conditions = true);
+  // What can be set: a name, a tuple of them, or with `member` an attribute of a namespace.
+  Expression target(bool member);
+  // | name(arguments) | ... of `of`.
+  Expression filters(Expression of);
+  // The filter whose name comes next, of `of`, and those behind it.
+  Expression filter_of(Expression of);
+  // (name, name = default, ...)
+  std::vector<Parameter> parameters();
+
+  // A name that is read (true) or set.
+  using OnName = std::function<void(const std::string& name, bool is_read)>;
+  void on_name(OnName call) { on_name_ = std::move(call); }
+
+  // Throws Error for filters and tests, among those parsed since forget_unknown(), that Jinja does
+  // not have.
+  void expect_known() const;
+  void forget_unknown() { unknown_.clear(); }
+
+ private:
+  class Deeper;
+
+  Expression conditional();
+  Expression disjunction();
+  Expression conjunction();
+  Expression negation();
+  Expression comparison();
+  Expression sum();
+  Expression joining();
+  Expression product();
+  Expression power();
+  Expression signed_one(bool with_filters);
+  Expression primary();
+  Expression number();
+  Expression bracketed();
+  Expression list();
+  Expression mapping();
+  Expression followed(Expression of);
+  Expression attribute(Expression of);
+  Expression item(Expression of);
+  Expression index(Expression of);
+  Expression with_filters(Expression of);
+  Expression one_filter(Expression of);
+  Expression test(Expression of);
+  Expression call(Expression of);
+  std::vector<Argument> arguments();
+  std::string dotted_name();
+  Expression operation(std::string_view sign, Expression left, Expression right);
+  // Notes how deep the tree is. Throws Error if it is too deep.
+  Expression made(Expression of);
+  void set_names(const Expression& target);
+  void note_unknown(const std::string& what);
+
+  TokenStream* tokens_;
+  OnName on_name_{};
+  std::vector<Token> unknown_{};  // filters and tests
+  int depth_ = 0;
+};
+
+}  // namespace tandem::exec::chat

@@ -1,0 +1,18 @@
+#pragma once
+
+// Methods and attributes of values.
+
+#include <optional>
+#include <string>
+
+#include "exec/tokenizer/chat/value.hpp"
+
+namespace tandem::exec::chat {
+
+// The method or attribute `name` of Python's value: a function, a member of a namespace, or
+// undefined for what Jinja's sandbox hides; nothing if Python's value has none. A method that we
+// do not have is a function that throws Error when it is called.
+[[nodiscard]] std::optional<Value> method_of(Budget& budget, const Value& of,
+                                             const std::string& name);
+
+}  // namespace tandem::exec::chat
