@@ -225,4 +225,17 @@ std::string to_bytes(const SentencePieceModel& model) {
   return out;
 }
 
+bool is_tiktoken(std::string_view text) {
+  std::string_view line = text.substr(0, text.find('\n'));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  const std::size_t space = line.find(' ');
+  if (space == 0 || space == std::string_view::npos || space % 4 != 0) return false;
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr std::string_view kBase64 =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+  const std::string_view rank = line.substr(space + 1);
+  return !rank.empty() && rank.find_first_not_of(kDigits) == std::string_view::npos &&
+         line.substr(0, space).find_first_not_of(kBase64) == std::string_view::npos;
+}
+
 }  // namespace tandem::exec

@@ -47,4 +47,8 @@ struct SentencePieceModel {
 // The file of `model`, without what encoding does not need.
 [[nodiscard]] std::string to_bytes(const SentencePieceModel& model);
 
+// Returns whether `text` begins as tiktoken's format of a tokenizer.model, which the first folders
+// of Llama 3 have: on each line a token in base64, a space and its rank.
+[[nodiscard]] bool is_tiktoken(std::string_view text);
+
 }  // namespace tandem::exec

@@ -27,21 +27,6 @@ constexpr std::string_view kByteLevelClasses[] = {"PreTrainedTokenizer", "Tokeni
                                                   "LlamaTokenizer"};
 constexpr std::string_view kGpt2Classes[] = {"GPT2Tokenizer"};
 
-// Whether `text` begins as the tokenizer.model of Llama 3's first folders, which has another format
-// than Llama 2's of that name: a token in base64, a space, and its rank on each line.
-bool is_tiktoken(std::string_view text) {
-  std::string_view line = text.substr(0, text.find('\n'));
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  const std::size_t space = line.find(' ');
-  if (space == 0 || space == std::string_view::npos || space % 4 != 0) return false;
-  constexpr std::string_view kDigits = "0123456789";
-  constexpr std::string_view kBase64 =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
-  const std::string_view rank = line.substr(space + 1);
-  return !rank.empty() && rank.find_first_not_of(kDigits) == std::string_view::npos &&
-         line.substr(0, space).find_first_not_of(kBase64) == std::string_view::npos;
-}
-
 // What GPT2Tokenizer takes for granted where the files say nothing.
 TokenSettings gpt2_settings(TokenSettings settings) {
   constexpr const char* kEnd = "<|endoftext|>";

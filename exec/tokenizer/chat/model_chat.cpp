@@ -16,10 +16,10 @@ namespace {
 TokenSettings named_settings(const std::filesystem::path& folder) {
   TokenSettings settings = read_token_settings(folder);
   const std::filesystem::path pieces = folder / "tokenizer.model";
-  if ((!settings.bos.empty() && !settings.eos.empty()) || !std::filesystem::exists(pieces))
-    return settings;
-  const SentencePieceModel model =
-      parse_sentencepiece(read_text(pieces, kMaxFileBytes), pieces.string());
+  if ((!settings.bos.empty() && !settings.eos.empty()) || !is_present(pieces)) return settings;
+  const std::string text = read_text(pieces, kMaxFileBytes);
+  if (is_tiktoken(text)) return settings;  // tokenizer.json is read instead
+  const SentencePieceModel model = parse_sentencepiece(text, pieces.string());
   if (settings.bos.empty() && model.control(model.bos_piece) >= 0) settings.bos = model.bos_piece;
   if (settings.eos.empty() && model.control(model.eos_piece) >= 0) settings.eos = model.eos_piece;
   return settings;
