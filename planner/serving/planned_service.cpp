@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostIdBytes = 200;  // as in a workload file
 constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
-constexpr const char* kRemedy = "; make the plan again with `tandem plan`";
+constexpr const char* kPlanAgain = "; make the plan again with `tandem plan`";
 
 InferenceRequest read_request(const JsonValue& value) {
   value.expect_keys({"id", "arrival_s", "prompt_tokens", "new_tokens"});
@@ -134,13 +134,13 @@ void add_planned_service(const PlannedService& service, Json& plan) {
 void PlannedService::validate(const Plan& plan) const {
   if (chunk > 0 && !plan.model.architecture().generates()) {
     throw Error("plan: chunk " + std::to_string(chunk) + ": expected none with the encoder " +
-                plan.model.name + ", which reads its text whole" + kRemedy);
+                plan.model.name + ", which reads its text whole" + kPlanAgain);
   }
   const std::int64_t reserved = std::max<std::int64_t>(1, plan.capacity.steps);
   if (in_flight > reserved) {
     throw Error("plan: in_flight " + std::to_string(in_flight) + ": expected at most " +
                 std::to_string(reserved) + ", which 'capacity.steps' reserves memory for" +
-                kRemedy);
+                kPlanAgain);
   }
   if (samples > 0) return;
   check_requests(requests, plan.model);
@@ -149,7 +149,7 @@ void PlannedService::validate(const Plan& plan) const {
   throw Error("plan: workload of " + std::to_string(plan.workload.prompt_tokens) + " prompt and " +
               std::to_string(plan.workload.new_tokens) + " new tokens: expected " +
               std::to_string(typical.prompt_tokens) + " and " + std::to_string(typical.new_tokens) +
-              ", the means of its 'requests'" + kRemedy);
+              ", the means of its 'requests'" + kPlanAgain);
 }
 
 std::vector<InferenceRequest> lengths_of(std::vector<InferenceRequest> requests) {
