@@ -78,14 +78,18 @@ std::vector<SessionLoad> session_loads(const Plan& plan,
     if (plan.devices[d].share.layers.size() > 0) load.rows = extents.rows;
   }
   loads[static_cast<std::size_t>(plan.master)].peers = workers;
+  std::vector<double> largest(loads.size(), 0.0);
   for (const model::TaskGraph& graph : graphs) {
     const std::vector<double> programs = program_bytes(graph, loads.size());
     for (std::size_t d = 0; d < loads.size(); ++d) {
       const double bytes = static_cast<double>(graph.allocated_bytes()) + programs[d];
-      loads[d].graph_bytes =
-          std::max(loads[d].graph_bytes, static_cast<double>(extents.graphs) * bytes);
+      loads[d].graph_bytes += bytes;
+      largest[d] = std::max(largest[d], bytes);
     }
   }
+  const std::int64_t others = std::max<std::int64_t>(0, extents.graphs - std::ssize(graphs));
+  for (std::size_t d = 0; d < loads.size(); ++d)
+    loads[d].graph_bytes += static_cast<double>(others) * largest[d];
   return loads;
 }
 

@@ -30,8 +30,9 @@ struct SessionLoad {
 [[nodiscard]] std::vector<bool> workers_of(const Plan& plan,
                                            const std::vector<model::DeviceStorage>& storage);
 
-// By device. `graphs`: of the largest steps. `storage`: what they declare. Every device keeps
-// extents.graphs graphs, each as large as the largest of these.
+// By device. `graphs`: of the largest steps, of a prompt and of new tokens. `storage`: what they
+// declare. Every device keeps these, and as large as the largest of them what extents.graphs counts
+// beyond them.
 [[nodiscard]] std::vector<SessionLoad> session_loads(
     const Plan& plan, const std::vector<model::TaskGraph>& graphs,
     const std::vector<model::DeviceStorage>& storage, const model::Extents& extents);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "model/error.hpp"
+#include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/galaxy.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -25,6 +26,8 @@ using planner::Strategy;
 constexpr double kWorthIt = 1.0 - 1e-3;
 constexpr double kEqualTimes = 1.0 - 1e-9;  // less is rounding
 constexpr double kHardlySlower = 1.0 / 1.3;
+// What shares that are made for tiles may save.
+constexpr double kSavedByTiles = 1.0 - 0.1;
 constexpr std::size_t kMostPromising = 5;
 // Of more devices, the slowest so many may be left out, and the fastest be masters.
 constexpr std::size_t kMostMoved = 16;
@@ -66,6 +69,7 @@ class Search {
       if (best) {
         choice.contenders.push_back(*answers_(*best).contender);
         settings_.push_back(*best);
+        least_ = std::min(least_, choice.contenders.back().seconds);
       } else {
         choice.without.emplace_back(strategy.name, no.empty() ? reason_of(strategy) : no);
       }
@@ -74,6 +78,7 @@ class Search {
       if (answers_.refused()) throw Error(*answers_.refused());
       return choice;
     }
+    make_shares_for_tiles(choice.contenders);
     std::vector<std::size_t> order(settings_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto time = [&](std::size_t i) { return choice.contenders[i].seconds; };
@@ -123,6 +128,14 @@ class Search {
                     .used = std::vector<bool>(slowest_first_.size(), !is_alone(strategy)),
                     .master = first_master_};
     setting.used[static_cast<std::size_t>(setting.master)] = true;
+    return setting;
+  }
+
+  // The same for the strategy, format and policy of `like`.
+  [[nodiscard]] Setting everyone_as(const Setting& like) const {
+    Setting setting = everyone(*like.strategy);
+    setting.format = like.format;
+    setting.policy = like.policy;
     return setting;
   }
 
@@ -274,17 +287,44 @@ class Search {
       if (!answered || answers_.seconds(setting) < answers_.seconds(*answered) * kEqualTimes)
         answered = setting;
     }
+    if (!strategy.gathers || question_->request.window.blocks.value_or(0) > 0) return answered;
+    // Devices that share out the weights may be others, or have the only plan.
+    for (Setting setting : {answered.value_or(best), everyone_as(best)}) {
+      if (setting.size() < 2) continue;
+      setting.gathers_weights = true;
+      setting.thorough = false;
+      if (answers_.seconds(setting) * kHardlySlower > least_) continue;
+      setting.thorough = true;
+      if (answers_.seconds(setting) <
+          (answered ? answers_.seconds(*answered) : planner::kNever) * kEqualTimes)
+        answered = setting;
+    }
     return answered;
+  }
+
+  // Has heads and columns found for the tiles of each contender whose place that may change: the
+  // planner finds them for one tile, and then the tiles that are best for them.
+  void make_shares_for_tiles(std::vector<Contender>& contenders) {
+    for (std::size_t i = 0; i < contenders.size(); ++i) {
+      const Setting setting = settings_[i];
+      const std::int32_t tiles = contenders[i].plan.tiles;
+      if (!setting.strategy->splits || tiles < 2 || contenders[i].seconds * kSavedByTiles > least_)
+        continue;
+      for (Setting one : {setting, everyone_as(setting)}) {
+        one.thorough = true;
+        one.tiles = tiles;
+        if (answers_.seconds(one) >= answers_.seconds(settings_[i]) * kEqualTimes) continue;
+        settings_[i] = one;
+        contenders[i] = *answers_(one).contender;
+      }
+    }
   }
 
   // Everyone, `best`, and of the other settings that were asked about those that are hardly slower:
   // with other sums, or better shares, they may be faster. Where weights stream, which takes long
   // to plan, the first two alone.
   [[nodiscard]] std::vector<Setting> promising(const Setting& best) {
-    Setting all = everyone(*best.strategy);
-    all.format = best.format;
-    all.policy = best.policy;
-    std::vector<Setting> found{all, best};
+    std::vector<Setting> found{everyone_as(best), best};
     const std::optional<Contender>& known = answers_(best).contender;
     if (!known || known->plan.streams()) return found;
     std::vector<Setting> others;
@@ -337,7 +377,8 @@ class Search {
   Answers answers_;
   std::vector<DeviceIndex> slowest_first_;
   DeviceIndex first_master_ = 0;
-  std::vector<Setting> settings_;  // of the contenders, as they were found
+  std::vector<Setting> settings_;   // of the contenders, as they were found
+  double least_ = planner::kNever;  // of their times
 };
 
 }  // namespace

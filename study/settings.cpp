@@ -80,7 +80,8 @@ Request Answers::request_of(const Setting& setting) const {
   request.profiles = profiles_of(request);
   request.strategy = setting.strategy->name;
   request.partition = std::string(planner::kAutoPartition);
-  request.tiles.reset();
+  request.tiles = setting.tiles;
+  request.gather_weights = setting.gathers_weights;
   request.allreduce.reset();
   if (setting.thorough && setting.strategy->shares_tokens && request.workload.steps() > 1)
     request.token_ffn = planner::TokenFfn::automatic;
@@ -168,7 +169,15 @@ Answer Answers::found(const Setting& setting) {
       }
     }
   }
-  if (!setting.strategy->joins()) return best;
+  if (!setting.strategy->joins() || setting.tiles) return best;
+  if (setting.strategy->parts_cache && request->workload.steps() > 1) {
+    for (const planner::DecodeMoves moves : setting.strategy->moves()) {
+      if (moves == planner::DecodeMoves::queries) continue;
+      request->decode_moves = moves;
+      faster(best_with(setting, *request, std::nullopt));
+    }
+    if (best.contender) request->decode_moves = best.contender->plan.decode_moves;
+  }
   // Shares that stream are sought at length: not again for other sums where they were of no use.
   if (best.contender && !best.contender->plan.streams())
     request->window = {.blocks = 0, .retain = {}};
@@ -208,10 +217,11 @@ const Answer& Answers::operator()(const Setting& setting) {
 std::optional<Answers::Alike> Answers::likeness(const Setting& setting) const {
   try {
     Request request = request_of(setting);
-    return Alike{.setting = {setting.strategy->name, setting.policy, setting.format,
-                             setting.thorough, request.cluster.find(request.master)},
-                 .cluster = model::anonymous(request.cluster),
-                 .profiles = std::move(request.profiles)};
+    return Alike{
+        .setting = {setting.strategy->name, setting.policy, setting.format, setting.thorough,
+                    setting.gathers_weights, setting.tiles, request.cluster.find(request.master)},
+        .cluster = model::anonymous(request.cluster),
+        .profiles = std::move(request.profiles)};
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -26,11 +26,15 @@ struct Setting {
   std::size_t format = 0;                   // among the question's
   std::vector<bool> used{};                 // by DeviceIndex
   model::DeviceIndex master = 0;
-  // Every collective is tried, not the strategy's own alone, and shares of weights that stream are
-  // sought by prediction, not by Algorithm 1 alone, which takes a twentieth of the time.
+  // Every collective is tried, not the strategy's own alone, of keys that new tokens meet each way
+  // that they can move, and shares of weights that stream are sought by prediction, not by
+  // Algorithm 1 alone, which takes a twentieth of the time.
   bool thorough = false;
+  bool gathers_weights = false;         // Plan::gather_weights
+  std::optional<std::int32_t> tiles{};  // with shares made for them; none: found for shares
   [[nodiscard]] auto key() const {
-    return std::tuple(std::string_view(strategy->name), policy, format, used, master, thorough);
+    return std::tuple(std::string_view(strategy->name), policy, format, used, master, thorough,
+                      gathers_weights, tiles);
   }
   [[nodiscard]] std::ptrdiff_t size() const { return std::ranges::count(used, true); }
 };
@@ -70,7 +74,8 @@ class Answers {
 
   // What a plan depends on, but for names.
   struct Alike {
-    std::tuple<std::string_view, const planner::Policy*, std::size_t, bool, model::DeviceIndex>
+    std::tuple<std::string_view, const planner::Policy*, std::size_t, bool, bool,
+               std::optional<std::int32_t>, model::DeviceIndex>
         setting;
     model::Cluster cluster;
     std::vector<model::DeviceProfile> profiles;

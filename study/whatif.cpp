@@ -86,6 +86,8 @@ class Changes {
         evaluator_(evaluator),
         evaluate_(evaluator == EvaluatorKind::analytic ? planner::Evaluator(model::extend_analytic)
                                                        : planner::Evaluator(sim::replay_extended)),
+        plan_by_(evaluator == EvaluatorKind::analytic ? planner::Evaluator(model::evaluate_analytic)
+                                                      : planner::Evaluator(sim::evaluate_fair)),
         streams_(plan.streams()) {}
 
   [[nodiscard]] Scene scene() const {
@@ -197,6 +199,7 @@ class Changes {
         .decode_moves = same ? plan_->decode_moves : planner::DecodeMoves::queries,
         .token_ffn = same ? planner::token_ffn_of(*plan_) : planner::TokenFfn::owner,
         .gather_weights = same && plan_->gather_weights && planner::can_gather(scene.cluster),
+        .evaluate = plan_by_,
         .master = scene.master,
         .workload = plan_->workload,
         .capacity = plan_->capacity,
@@ -238,6 +241,7 @@ class Changes {
   const ServedWorkload* served_;  // null: one request
   EvaluatorKind evaluator_;
   planner::Evaluator evaluate_;
+  planner::Evaluator plan_by_;  // as `tandem plan` chooses the order of sums
   bool streams_;
   std::vector<std::pair<Likeness, double>> planned_;  // and the seconds
 };

@@ -199,6 +199,32 @@ TEST_CASE("planner/storage: sessions count where a program does") {
   }
 }
 
+TEST_CASE(
+    "planner/storage: a session keeps a prompt's graph, a token's, and others of their size") {
+  Draw draw(6);
+  for (int i = 0; i < 10; ++i) {
+    CAPTURE(i);
+    const Plan plan = random_plan(draw);
+    const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
+    const std::vector<model::DeviceStorage> storage(plan.devices.size());
+    const auto loads = [&](const std::vector<model::TaskGraph>& graphs, std::int64_t kept) {
+      return planner::session_loads(plan, graphs, storage, {.rows = 9, .graphs = kept});
+    };
+    const model::TaskGraph prompt = strategy.lower(plan, {{{.rows = 9}}});
+    const model::TaskGraph token = strategy.lower(plan, {{{.rows = 1}}});
+    const auto both = loads({prompt, token}, 2);
+    const auto more = loads({prompt, token}, 5);
+    const auto of_prompt = loads({prompt}, 1);
+    const auto of_token = loads({token}, 1);
+    for (std::size_t d = 0; d < both.size(); ++d) {
+      const double first = of_prompt[d].graph_bytes;
+      const double second = of_token[d].graph_bytes;
+      CHECK(both[d].graph_bytes == first + second);
+      CHECK(more[d].graph_bytes == first + second + 3.0 * std::max(first, second));
+    }
+  }
+}
+
 TEST_CASE("planner/storage: what a session takes, by arithmetic") {
   using planner::session_bytes;
   constexpr double kKiB = 1024.0;

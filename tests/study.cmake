@@ -2,6 +2,8 @@ tandem_tests(
   study
   SOURCES
     planner_fixture.cpp
+    study_allreduce_testbed_test.cpp
+    study_choice_explicit_test.cpp
     study_choice_test.cpp
     study_csps_test.cpp
     study_device_queue_test.cpp

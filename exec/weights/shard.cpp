@@ -394,11 +394,11 @@ std::optional<double> Shard::copy_mapped(std::size_t place, ThreadPool& pool,
 
 void Shard::leave_mapped() {
   if (!moving_) return;
-  for (std::size_t i = 0; i < moving_->current; ++i) {
-    const Moving::Copy& copy = moving_->copies[i];
-    copy.file->populate(copy.bytes());
-    copy.matrix->data = copy.from;
-  }
+  const std::span<const Moving::Copy> copied = std::span(moving_->copies).first(moving_->current);
+  for (const Moving::Copy& copy : copied) copy.matrix->data = copy.from;
+  // Before their pages come back, so that nothing is in memory twice.
+  moving_->memory = AlignedBuffer();
+  for (const Moving::Copy& copy : copied) copy.file->populate(copy.bytes());
   moving_.reset();
 }
 
