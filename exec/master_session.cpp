@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "exec/plan_workers.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "model/announcement.hpp"
 

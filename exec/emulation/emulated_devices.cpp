@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "exec/emulation/dilation.hpp"
+#include "exec/plan_workers.hpp"
 #include "exec/transport/key.hpp"
 #include "model/text_table.hpp"
 
