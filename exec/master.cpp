@@ -248,10 +248,6 @@ class GenerationRun {
 
 }  // namespace
 
-std::vector<bool> workers_of(const planner::Plan& plan) {
-  return planner::workers_of(plan, planner::storage_of(plan, planner::extents_of(plan.reserved())));
-}
-
 void require_logits(const planner::Plan& plan, const std::string& what) {
   if (plan.candidates == 0) return;
   throw Error("plan: devices send the best " + std::to_string(plan.candidates) +

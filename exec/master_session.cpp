@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "exec/open_files.hpp"
+#include "exec/plan_workers.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "model/announcement.hpp"
 

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/master.hpp"
+#include "exec/interrupt.hpp"
+#include "exec/master_options.hpp"
 #include "exec/master_voice.hpp"
 #include "exec/master_weights.hpp"
 #include "exec/runtime/device_run.hpp"

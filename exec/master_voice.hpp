@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "exec/master.hpp"
+#include "exec/master_options.hpp"
 
 namespace tandem::exec {
 

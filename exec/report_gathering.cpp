@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exec/runtime/process_facts.hpp"
+#include "exec/weights/boot_id.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {

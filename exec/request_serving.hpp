@@ -11,8 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "exec/master.hpp"
+#include "exec/master_options.hpp"
 #include "exec/runtime/device_run.hpp"
+#include "model/result.hpp"
 #include "model/trace.hpp"
 #include "planner/serving/request_scheduler.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "model/error.hpp"
-#include "model/memory.hpp"
+#include "model/storage.hpp"
 
 namespace tandem::model {
 namespace {

@@ -60,17 +60,6 @@ struct MemoryUse {  // bytes
 // Debian 12, x86-64. Measured of one device alone with 3 million parameters.
 inline constexpr double kProgramBytes = 43.6 * 1024.0 * 1024.0;
 
-// Positions of the key cache are kept in panels of this many (exec/kernels/attention.hpp), and
-// both keys and values in blocks of whole panels: a sequence takes whole blocks of every device
-// (model/block_table.hpp).
-inline constexpr std::int64_t kKeyPanel = 16;
-inline constexpr std::int64_t kCacheBlock = 64;
-static_assert(kCacheBlock % kKeyPanel == 0);
-
-// How many blocks the first `positions` of a sequence take: 2 for 65 to 128.
-[[nodiscard]] constexpr std::int64_t cache_blocks(std::int64_t positions) {
-  return (positions + kCacheBlock - 1) / kCacheBlock;
-}
 // The bytes of one block on a device: keys and values, in their type, of all layers and key/value
 // heads of `share`.
 [[nodiscard]] std::int64_t cache_block_bytes(const Transformer& transformer, const Share& share);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "model/memory.hpp"
-
 namespace tandem::model {
 
 std::string_view to_string(BufferKind buffer) {

@@ -81,6 +81,18 @@ enum class RowCount : std::uint8_t {
   one,        // there is one, whatever the batch
 };
 
+// Positions of the key cache are kept in panels of this many (exec/kernels/attention.hpp), and
+// both keys and values in blocks of whole panels: a sequence takes whole blocks of every device
+// (model/block_table.hpp).
+inline constexpr std::int64_t kKeyPanel = 16;
+inline constexpr std::int64_t kCacheBlock = 64;
+static_assert(kCacheBlock % kKeyPanel == 0);
+
+// How many blocks the first `positions` of a sequence take: 2 for 65 to 128.
+[[nodiscard]] constexpr std::int64_t cache_blocks(std::int64_t positions) {
+  return (positions + kCacheBlock - 1) / kCacheBlock;
+}
+
 // How much there is at once, at most.
 struct Extents {
   std::int64_t rows = 0;       // tokens of one step
@@ -102,8 +114,8 @@ struct BufferDeclaration {
   LayerRuns layers{0, 1};
   ElementFormat format = ElementFormat::f32;
   Lifetime lifetime = Lifetime::step;
-  // Of a cache whose positions are spread over devices: the most blocks (model/memory.hpp) that
-  // this device has of it; 0: as many as all positions take.
+  // Of a cache whose positions are spread over devices: the most blocks that this device
+  // has of it; 0: as many as all positions take.
   std::int16_t blocks = 0;
   // What the first column is called: of logits, a token of the vocabulary; of candidates, a column
   // of those of all devices.

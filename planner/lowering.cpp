@@ -4,22 +4,8 @@
 
 #include "model/announcement.hpp"
 #include "model/error.hpp"
-#include "planner/strategy/csps.hpp"
-#include "planner/strategy/galaxy.hpp"
-#include "planner/strategy/local.hpp"
-#include "planner/strategy/pipeline.hpp"
-#include "planner/strategy/sp.hpp"
-#include "planner/strategy/spread.hpp"
-#include "planner/strategy/tensor.hpp"
 
 namespace tandem::planner {
-
-const std::vector<Strategy>& strategies() {
-  static const std::vector<Strategy> table{
-      local_strategy(), tensor_strategy(), pipeline_strategy(), galaxy_strategy(),
-      sp_strategy(),    csps_strategy(),   spread_strategy()};
-  return table;
-}
 
 model::TaskGraph Strategy::lower(const Plan& plan, const model::Batch& batch) const {
   return model::announced(tasks(plan, batch), plan.cluster, plan.master);
@@ -38,23 +24,6 @@ std::vector<DecodeMoves> Strategy::moves() const {
   if (moves_keys) known.push_back(DecodeMoves::keys_each_step);
   if (migrates) known.push_back(DecodeMoves::keys_once);
   return known;
-}
-
-std::string strategies_that(bool (*holds)(const Strategy&)) {
-  std::string names;
-  for (const Strategy& strategy : strategies()) {
-    if (holds(strategy)) names += (names.empty() ? "'" : " or '") + strategy.name + "'";
-  }
-  return names;
-}
-
-const Strategy& find_strategy(const std::string& name) {
-  std::string known;
-  for (const Strategy& strategy : strategies()) {
-    if (strategy.name == name) return strategy;
-    known += (known.empty() ? "" : ", ") + strategy.name;
-  }
-  throw Error("strategy '" + name + "': unknown, expected one of " + known);
 }
 
 bool shares_token_ffn(const Plan& plan) {

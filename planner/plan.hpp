@@ -15,34 +15,14 @@
 #include "model/memory.hpp"
 #include "model/release_rule.hpp"
 #include "model/transformer.hpp"
+#include "planner/capacity.hpp"
 #include "planner/collective/proximity.hpp"
 #include "planner/decode_moves.hpp"
-#include "planner/serving/capacity.hpp"
 #include "planner/sparse_attention.hpp"
 #include "planner/window.hpp"
+#include "planner/workload.hpp"
 
 namespace tandem::planner {
-
-// One request's lengths: what shares, sums and windows are chosen for.
-struct Workload {
-  std::int64_t prompt_tokens = 0;
-  std::int64_t new_tokens = 0;  // 0: one pass of an encoder
-  // Forward steps: the prompt, then each new token but the last, which is sampled, never fed back.
-  [[nodiscard]] std::int64_t steps() const { return std::max<std::int64_t>(1, new_tokens); }
-  // Positions in the key/value cache at the end.
-  [[nodiscard]] std::int64_t positions() const { return prompt_tokens + steps() - 1; }
-  // What it takes, alone.
-  [[nodiscard]] Capacity capacity() const {
-    return {.rows = prompt_tokens,
-            .positions = reserved_positions(positions()),
-            .sequences = 1,
-            .steps = 1};
-  }
-  // Throws Error unless both are at least 1 (new tokens: 0 if the model is an encoder) and together
-  // fit the model's context.
-  void validate(const model::Transformer& transformer) const;
-  bool operator==(const Workload&) const = default;
-};
 
 // How a strategy that splits makes its sums: names with parameters, as collective/collective.hpp
 // parses them.
@@ -96,12 +76,16 @@ struct Plan {
   // (model/candidates.hpp); 0: all its logits.
   std::int32_t candidates = 0;
   std::optional<SparseAttention> sparse{};  // of prompts, where the strategy knows of it
-  // Throws Error (field, value, expected, remedy) unless the invariant holds.
+  // Throws Error (field, value, expected, remedy) unless the invariant holds. Asks the plan's
+  // strategy, and so is defined with the strategies: planner/plan_validation.cpp.
   void validate() const;
   // All that memory is reserved for: the workload's and the capacity's, whichever is larger.
-  [[nodiscard]] Capacity reserved() const;
+  [[nodiscard]] Capacity reserved() const { return larger(workload.capacity(), capacity); }
   // Whether some device has weights come from its disk as it computes.
-  [[nodiscard]] bool streams() const;
+  [[nodiscard]] bool streams() const {
+    return std::ranges::any_of(devices,
+                               [](const DevicePlan& device) { return device.window.streams(); });
+  }
   [[nodiscard]] model::CostModel cost_model() const { return {model, profiles}; }
   bool operator==(const Plan&) const = default;
 };

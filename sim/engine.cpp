@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "sim/replay.hpp"
+#include "sim/network_settings.hpp"
 
 namespace tandem::sim {
 namespace {

@@ -3,16 +3,11 @@
 // Task graphs on SimGrid: the judge where links are contended.
 
 #include <cstdint>
-#include <map>
-#include <string>
 
 #include "model/analytic.hpp"
+#include "sim/network_settings.hpp"
 
 namespace tandem::sim {
-
-// The settings of SimGrid's network model that every replay uses, name to value, for the result's
-// `environment`. Never SimGrid's defaults.
-[[nodiscard]] std::map<std::string, std::string> network_settings();
 
 // Replays `steps` on SimGrid and records every span into `recorder`. Lanes, channels and times as
 // model/task_graph.hpp defines them; links are shared max-min fairly among the messages on them.

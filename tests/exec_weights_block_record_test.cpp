@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "block_support.hpp"
-#include "exec/runtime/process_facts.hpp"
 #include "exec/weights/block_record.hpp"
 #include "exec/weights/block_store.hpp"
+#include "exec/weights/boot_id.hpp"
 #include "exec/weights/random.hpp"
 #include "model/digest.hpp"
 #include "model/error.hpp"

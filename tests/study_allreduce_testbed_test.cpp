@@ -1,4 +1,4 @@
-// TPI-LLM's testbed: where latency is the bottleneck of a sum (docs/collectives.md).
+// TPI-LLM's testbed: where latency is the bottleneck of a sum (docs/explanation/collectives.md).
 
 #include <doctest/doctest.h>
 

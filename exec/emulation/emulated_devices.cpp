@@ -5,6 +5,7 @@
 
 #include "exec/emulation/dilation.hpp"
 #include "exec/open_files.hpp"
+#include "exec/plan_workers.hpp"
 #include "exec/transport/key.hpp"
 #include "model/text_table.hpp"
 

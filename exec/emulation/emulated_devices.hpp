@@ -9,7 +9,7 @@
 
 #include "exec/emulation/local_cluster.hpp"
 #include "exec/emulation/turn.hpp"
-#include "exec/master.hpp"
+#include "exec/master_options.hpp"
 #include "model/result.hpp"
 #include "planner/plan.hpp"
 

@@ -23,7 +23,7 @@
 #include <span>
 #include <string_view>
 
-#include "exec/kernels/weight_product.hpp"
+#include "exec/kernels/weight_operands.hpp"
 #include "model/weight_format.hpp"
 
 namespace tandem::exec {

@@ -32,11 +32,4 @@ bool reset_peak_resident() {
   return file.good();
 }
 
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
 }  // namespace tandem::exec

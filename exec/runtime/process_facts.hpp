@@ -15,7 +15,5 @@ namespace tandem::exec {
 bool reset_peak_resident();
 // The number after `field` in a file of lines "Field:   123 kB". Throws Error if there is none.
 [[nodiscard]] double field_bytes(const std::filesystem::path& file, const std::string& field);
-// A random name of this start of the machine; empty if unknown.
-[[nodiscard]] std::string boot_id();
 
 }  // namespace tandem::exec

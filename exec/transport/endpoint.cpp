@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "exec/transport/wire.hpp"
 #include "model/error.hpp"
 #include "model/plain_text.hpp"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@ struct Endpoint {
   std::uint16_t port = 0;
   bool operator==(const Endpoint&) const = default;
 };
+
+inline constexpr std::size_t kMaxAddressBytes = 280;  // of an endpoint's text
 
 // "host:port" or "[ipv6]:port". Port 0 is accepted only if `any_port` (to listen on any free one).
 // Throws Error naming `subject`, the text and the form expected.

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "exec/transport/endpoint.hpp"
 #include "exec/transport/transport.hpp"
 #include "model/digest.hpp"
 #include "model/limits.hpp"
@@ -30,7 +31,6 @@ inline constexpr std::size_t kMaxReasonBytes = 1024;
 inline constexpr std::size_t kMaxDetailBytes = 256;
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxDevices = model::limits::kDevices;
-inline constexpr std::size_t kMaxAddressBytes = 280;
 inline constexpr std::size_t kMaxSegments = 4096;
 inline constexpr std::size_t kMaxCacheOps = 2 * kMaxSegments;
 inline constexpr std::size_t kMaxTokens = std::size_t{1} << 20;

@@ -10,8 +10,8 @@
 #include <system_error>
 #include <thread>
 
-#include "exec/runtime/process_facts.hpp"
 #include "exec/weights/atomic_file.hpp"
+#include "exec/weights/boot_id.hpp"
 #include "model/digest.hpp"
 #include "model/error.hpp"
 

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <vector>
 
-#include "model/memory.hpp"
 #include "planner/serving/policy.hpp"
 
 namespace tandem::planner {
@@ -48,23 +47,6 @@ std::int64_t most_in_flight(std::span<const InferenceRequest> requests, std::int
   return steps;
 }
 
-std::int64_t reserved_positions(std::int64_t positions) {
-  return model::cache_blocks(positions) * model::kCacheBlock;
-}
-
-std::string to_text(const Capacity& capacity) {
-  return "steps of " + std::to_string(capacity.rows) + " rows, of " +
-         std::to_string(capacity.sequences) + " sequences with " +
-         std::to_string(capacity.positions) + " positions";
-}
-
-Capacity larger(const Capacity& a, const Capacity& b) {
-  return {.rows = std::max(a.rows, b.rows),
-          .positions = std::max(a.positions, b.positions),
-          .sequences = std::max(a.sequences, b.sequences),
-          .steps = std::max(a.steps, b.steps)};
-}
-
 Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Policy& policy,
                          std::int64_t chunk, std::int64_t steps) {
   if (!policy.several) return least_capacity(requests, chunk);
@@ -91,11 +73,6 @@ std::int64_t most_steps(std::span<const InferenceRequest> requests, std::int64_t
   }
   const std::int64_t rows = std::max<std::int64_t>(1, std::min(chunk, capacity.rows));
   return tokens + (chunk > 0 ? prompts / rows : 0);
-}
-
-std::int64_t in_a_step(const Capacity& capacity) {
-  const std::int64_t steps = std::max<std::int64_t>(1, capacity.steps);
-  return (capacity.sequences + steps - 1) / steps;
 }
 
 Capacity least_capacity(std::span<const InferenceRequest> requests, std::int64_t chunk) {

@@ -5,6 +5,7 @@
 
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
+#include "planner/serving/capacity.hpp"
 
 namespace tandem::planner {
 

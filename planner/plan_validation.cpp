@@ -1,12 +1,15 @@
-#include "planner/plan.hpp"
+// What the invariant of a plan demands (Plan::validate), its strategy's part included.
 
+#include <algorithm>
 #include <span>
+#include <string>
 
 #include "model/candidates.hpp"
 #include "model/error.hpp"
 #include "model/limits.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/lowering.hpp"
+#include "planner/plan.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/stages.hpp"
 
@@ -302,29 +305,6 @@ void check_window(const Plan& plan, std::size_t d, const std::string& subject) {
 
 }  // namespace
 
-void Workload::validate(const model::Transformer& transformer) const {
-  if (prompt_tokens < 1) {
-    throw Error("prompt tokens: " + std::to_string(prompt_tokens) +
-                ": expected at least 1; give --prompt-tokens or a longer prompt");
-  }
-  if (!transformer.architecture().generates() && new_tokens != 0) {
-    throw Error("new tokens: " + std::to_string(new_tokens) + ": expected 0, as " +
-                transformer.name + " is an encoder and generates none; leave them out");
-  }
-  if (transformer.architecture().generates() && new_tokens < 1) {
-    throw Error("new tokens: " + std::to_string(new_tokens) +
-                ": expected at least 1; give --new-tokens");
-  }
-  // Compared so that the sum cannot overflow.
-  if (prompt_tokens > transformer.max_context ||
-      new_tokens > transformer.max_context - prompt_tokens) {
-    throw Error("prompt tokens " + std::to_string(prompt_tokens) + " and new tokens " +
-                std::to_string(new_tokens) + ": expected at most " +
-                std::to_string(transformer.max_context) + " together, the context of " +
-                transformer.name + "; ask for fewer tokens");
-  }
-}
-
 void Plan::validate() const {
   const Strategy& lowering = find_strategy(strategy);
   model.validate();
@@ -375,12 +355,5 @@ void Plan::validate() const {
   check_candidates(*this);
   lowering.check(*this);
 }
-
-bool Plan::streams() const {
-  return std::ranges::any_of(devices,
-                             [](const DevicePlan& device) { return device.window.streams(); });
-}
-
-Capacity Plan::reserved() const { return larger(workload.capacity(), capacity); }
 
 }  // namespace tandem::planner

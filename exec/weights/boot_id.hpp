@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace tandem::exec {
+
+// A random name of this start of the machine; empty if unknown.
+[[nodiscard]] std::string boot_id();
+
+}  // namespace tandem::exec
