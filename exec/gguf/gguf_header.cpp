@@ -13,7 +13,7 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::string_view kMagic = "GGUF";
+constexpr std::string_view kGgufMagic = "GGUF";
 constexpr const char* kAgain = "; the file is damaged, copy or download it again";
 constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 25U;  // of an array
@@ -114,7 +114,7 @@ class Parser {
       throw Error(source_ + ": " + std::to_string(file_bytes_) +
                   " bytes, expected at least 24; not a GGUF file, or cut short");
     read(std::as_writable_bytes(std::span(magic)), "the file's first bytes");
-    if (std::string_view(magic.data(), magic.size()) != kMagic)
+    if (std::string_view(magic.data(), magic.size()) != kGgufMagic)
       throw Error(source_ + ": begins with " + in_quotes({magic.data(), magic.size()}) +
                   ", expected 'GGUF'; give a GGUF file, or the folder of a Hugging Face model");
     header_.version = number<std::uint32_t>("the version");
@@ -364,7 +364,7 @@ class Parser {
                              (last.empty() ? "the header" : "tensor " + last);
     std::array<char, 4> magic{};
     if (rest >= magic.size()) bytes_(end, std::as_writable_bytes(std::span(magic)));
-    if (std::string_view(magic.data(), magic.size()) == kMagic)
+    if (std::string_view(magic.data(), magic.size()) == kGgufMagic)
       throw Error(source_ + ": " + what +
                   ", which begin another GGUF file, expected none; if parts of a model were joined "
                   "with cat, give the first part as it was, with the others beside it under the "

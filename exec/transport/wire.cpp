@@ -22,12 +22,12 @@ using wire::Reader;
 using wire::store;
 using wire::Writer;
 
-constexpr std::string_view kMagic = "tandem\r\n";
+constexpr std::string_view kWireMagic = "tandem\r\n";
 
 // One overload pair a message: write() and read(). `read` checks every limit.
 
 void write(Writer& w, const Hello& m) {
-  w.raw(kMagic);
+  w.raw(kWireMagic);
   w.u32(m.version);
   w.u8(static_cast<std::uint8_t>(m.role));
   w.u8(static_cast<std::uint8_t>(m.purpose));
@@ -37,8 +37,8 @@ void write(Writer& w, const Hello& m) {
   w.u8(m.sends ? 1 : 0);
 }
 void read(Reader& r, Hello& m) {
-  const std::span<const std::byte> magic = r.take(kMagic.size());
-  if (!std::equal(magic.begin(), magic.end(), std::as_bytes(std::span(kMagic)).begin())) {
+  const std::span<const std::byte> magic = r.take(kWireMagic.size());
+  if (!std::equal(magic.begin(), magic.end(), std::as_bytes(std::span(kWireMagic)).begin())) {
     r.fail("first word", "unknown", "tandem's");
   }
   m.version = r.u32();

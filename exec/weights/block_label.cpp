@@ -12,7 +12,7 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::string_view kMagic("tandem-block\0\0\0\0", 16);
+constexpr std::string_view kLabelMagic("tandem-block\0\0\0\0", 16);
 constexpr std::uint64_t kVersion = 1;
 // Of one label: far beyond what a layout has, little enough to be kept.
 constexpr std::uint64_t kMostPieces = std::uint64_t{1} << 16U;
@@ -100,7 +100,7 @@ BlockLabel::BlockLabel(BlockPieces pieces, std::vector<model::Digest> digests)
 }
 
 std::vector<std::byte> BlockLabel::serialize() const {
-  const auto magic = std::as_bytes(std::span(kMagic));
+  const auto magic = std::as_bytes(std::span(kLabelMagic));
   std::vector<std::byte> out(magic.begin(), magic.end());
   put(out, kVersion);
   put(out, pieces_.bytes);
@@ -121,7 +121,7 @@ std::vector<std::byte> BlockLabel::serialize() const {
 }
 
 std::optional<BlockLabel> BlockLabel::parse(std::span<const std::byte> bytes) {
-  const auto magic = std::as_bytes(std::span(kMagic));
+  const auto magic = std::as_bytes(std::span(kLabelMagic));
   if (bytes.size() < magic.size() || !std::ranges::equal(bytes.first(magic.size()), magic)) {
     return std::nullopt;
   }
