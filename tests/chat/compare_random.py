@@ -11,7 +11,7 @@ import sys
 import warnings
 
 import random_templates
-import reference
+import jinja_reference as reference
 
 # What tandem refuses by intent (docs/decisions/0047-chat.md).
 INTENDED = ["writes an address", "'safe' or 'escape' made", "beyond 64 bits", "beyond 2^53"]

@@ -10,7 +10,7 @@ import warnings
 
 import constructs
 import random_templates
-import reference
+import jinja_reference as reference
 
 CONVERSATIONS = [
     [{"role": "user", "content": "Hi there"}],
