@@ -26,7 +26,7 @@
 namespace tandem::cli {
 namespace {
 
-constexpr double kLargestFile = 1024.0 * 1024 * 1024 * 1024;
+constexpr double kLargestDiskFile = 1024.0 * 1024 * 1024 * 1024;
 
 // About a block of the model's weights, as a device streams them: half a layer.
 std::uint64_t block_bytes(const model::Transformer& transformer) {
@@ -50,7 +50,7 @@ std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
     return std::nullopt;
   }
   const double bytes = model::parse_bytes(size, "flag '--disk'").value();
-  if (!(bytes >= 1.0 && bytes <= kLargestFile))
+  if (!(bytes >= 1.0 && bytes <= kLargestDiskFile))
     throw Error("flag '--disk': '" + size + "', expected up to 1TiB, or none");
   const std::filesystem::path folder =
       cache ? std::filesystem::path(*cache) : exec::default_cache_dir();

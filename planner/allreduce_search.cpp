@@ -23,9 +23,9 @@ constexpr std::int32_t kMostLaidOut = 256;  // devices whose sums are laid out b
 constexpr std::int32_t kDeepestTried = 3;
 constexpr std::size_t kMostComposed = 16;  // devices among which compositions are tried unasked
 // The first layer begins with the embedding, the last ends with one sum less.
-constexpr std::int64_t kTrialLayers = 3;
+constexpr std::int64_t kComparedLayers = 3;
 // Times whose ratio differs by less are equal: sums are rounded in another order.
-constexpr double kEqualTimes = 1e-9;
+constexpr double kSameTime = 1e-9;
 // Messages that share a link only take longer than the analytic evaluator says; what waits in other
 // orders may be sooner, by little.
 constexpr double kSurelySlower = 1.05;
@@ -86,7 +86,7 @@ Plan trial_of(const Plan& plan) {
   Plan trial = plan;
   trial.cluster = model::without_variation(plan.cluster);
   if (plan.streams()) return trial;
-  trial.model = plan.model.first_layers(std::min(plan.model.layers, kTrialLayers));
+  trial.model = plan.model.first_layers(std::min(plan.model.layers, kComparedLayers));
   for (DevicePlan& device : trial.devices) {
     if (!device.share.layers.empty())
       device.share.layers = {0, static_cast<std::int32_t>(trial.model.layers)};
@@ -240,7 +240,7 @@ std::string fastest(const std::vector<std::string>& candidates, const TimeOf& bo
   for (const auto& [surely, i] : by_bound) {
     if (surely > least * kSurelySlower) break;
     const double taken = time(candidates[i]);
-    const bool equal = std::abs(taken - least) <= least * kEqualTimes;
+    const bool equal = std::abs(taken - least) <= least * kSameTime;
     if (equal ? i > best : taken > least) continue;
     least = taken;
     best = i;
@@ -343,7 +343,7 @@ Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted, const Evaluat
     }
     require(!choice.prompt.empty() && !choice.decode.empty(), "allreduce: no candidate ends");
     const double taken = times.request(i, choice);
-    if (taken >= least * (1.0 - kEqualTimes)) continue;
+    if (taken >= least * (1.0 - kSameTime)) continue;
     least = taken;
     best = {.allreduce = choice, .layout = times.layouts_of_sums()[i]};
   }

@@ -118,9 +118,10 @@ std::optional<DropSteps> least_loss(DropSpace& space, double bound, double most)
   return known_least(space, bound);
 }
 
-class Search {
+class RatioSearch {
  public:
-  Search(const Request& request, const LossModel& loss, const DropBounds& bounds, bool exhaustive)
+  RatioSearch(const Request& request, const LossModel& loss, const DropBounds& bounds,
+              bool exhaustive)
       : request_(request), loss_(&loss), bounds_(&bounds), exhaustive_(exhaustive) {
     require(bounds.loss.has_value() != bounds.ttft_s.has_value(), "choose_drop: one bound");
     require(bounds.step > 0.0, "choose_drop: a step");
@@ -325,13 +326,13 @@ class Search {
 
 std::variant<DropChoice, Infeasible> choose_drop(const Request& request, const LossModel& loss,
                                                  const DropBounds& bounds) {
-  return Search(request, loss, bounds, false).run();
+  return RatioSearch(request, loss, bounds, false).run();
 }
 
 std::variant<DropChoice, Infeasible> choose_drop_exhaustively(const Request& request,
                                                               const LossModel& loss,
                                                               const DropBounds& bounds) {
-  return Search(request, loss, bounds, true).run();
+  return RatioSearch(request, loss, bounds, true).run();
 }
 
 std::string text_of(const DropCandidate& candidate, const LossModel& loss) {

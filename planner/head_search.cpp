@@ -27,7 +27,7 @@ using model::Range;
 
 // Rows are dealt in units of so many, where there are many times as many: whole cache lines of
 // logits, and products of whole groups of rows.
-constexpr std::int64_t kUnit = 64;
+constexpr std::int64_t kHeadUnit = 64;
 constexpr std::int64_t kMany = 32;
 constexpr int kDeals = 4;  // of rows, where memory has no room for them as they were dealt
 
@@ -58,7 +58,9 @@ std::vector<double> weights_of(const Plan& plan) {
   return is_given(plan.partition) ? given_proportions(plan) : head_speeds(plan);
 }
 
-std::int64_t unit_of(const Plan& plan) { return plan.model.vocab >= kMany * kUnit ? kUnit : 1; }
+std::int64_t unit_of(const Plan& plan) {
+  return plan.model.vocab >= kMany * kHeadUnit ? kHeadUnit : 1;
+}
 
 // Who samples computes some.
 void give_master(std::vector<std::int64_t>& units, model::DeviceIndex master) {

@@ -16,8 +16,9 @@ namespace {
 using model::JsonValue;
 
 constexpr std::string_view kLossSchema = "tandem.sparse_loss/1";
-constexpr std::string_view kRemedy = "measure it again with scenarios/models/train/sparse_loss.py";
-constexpr std::string_view kUnit = "bits per byte more than with nothing dropped";
+constexpr std::string_view kLossRemedy =
+    "measure it again with scenarios/models/train/sparse_loss.py";
+constexpr std::string_view kLossUnit = "bits per byte more than with nothing dropped";
 constexpr std::size_t kMostKnots = 64;
 constexpr std::size_t kMostTerms = 4096;
 constexpr std::size_t kMostFiles = 1024;
@@ -25,7 +26,7 @@ constexpr double kMostLoss = 64.0;
 constexpr double kOtherRows = 0.05;  // of all rows, at one place
 constexpr double kDropRounding = 1e-9;
 
-constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMostInt32 = std::numeric_limits<std::int32_t>::max();
 
 std::int32_t int32(const JsonValue& value, std::int64_t least, std::int64_t most) {
   return static_cast<std::int32_t>(value.integer(least, most));
@@ -65,7 +66,7 @@ void read_places(const JsonValue& value, LossModel& loss) {
       level.fail("a group for each of the " + std::to_string(loss.rows.size()) + " places");
     std::vector<std::int32_t>& of = loss.groups.emplace_back();
     for (std::size_t i = 0; i < loss.rows.size(); ++i) {
-      of.push_back(int32(level.at(i), 0, kMaxInt32));
+      of.push_back(int32(level.at(i), 0, kMostInt32));
       const std::int32_t before = i == 0 ? 0 : of[i - 1];
       if (i == 0 ? of[i] != 0 : of[i] != before && of[i] != before + 1)
         level.at(i).fail("numbers from 0 on that ascend by 0 or 1");
@@ -75,8 +76,8 @@ void read_places(const JsonValue& value, LossModel& loss) {
   }
   const JsonValue tokens = value.at("prompt_tokens");
   if (tokens.size(2) != 2) tokens.fail("two numbers, least and most");
-  loss.least_tokens = tokens.at(0).integer(1, kMaxInt32);
-  loss.most_tokens = tokens.at(1).integer(loss.least_tokens, kMaxInt32);
+  loss.least_tokens = tokens.at(0).integer(1, kMostInt32);
+  loss.most_tokens = tokens.at(1).integer(loss.least_tokens, kMostInt32);
 }
 
 // All layers that may drop, in runs one after another.
@@ -133,7 +134,8 @@ void read_terms(const JsonValue& value, LossModel& loss) {
 LossModel read_loss(const JsonValue& root, const std::string& source) {
   root.expect_keys({"schema", "unit", "model", "weights", "places", "bands", "knots", "terms",
                     "measured", "held_out"});
-  if (root.at("unit").text() != kUnit) root.at("unit").fail("\"" + std::string(kUnit) + "\"");
+  if (root.at("unit").text() != kLossUnit)
+    root.at("unit").fail("\"" + std::string(kLossUnit) + "\"");
   const JsonValue model = root.at("model");
   model.expect_keys({"name", "config"});
   LossModel loss{.source = source,
@@ -155,16 +157,16 @@ LossModel read_loss(const JsonValue& root, const std::string& source) {
   read_terms(root.at("terms"), loss);
   const JsonValue measured = root.at("measured");
   measured.expect_keys({"settings", "documents", "bytes", "dense_bits_per_byte", "text_sha256"});
-  loss.settings = measured.at("settings").integer(1, kMaxInt32);
+  loss.settings = measured.at("settings").integer(1, kMostInt32);
   // For people: what was measured to get there.
-  static_cast<void>(measured.at("documents").integer(1, kMaxInt32));
+  static_cast<void>(measured.at("documents").integer(1, kMostInt32));
   static_cast<void>(measured.at("bytes").integer(1, std::int64_t{1} << 52U));
   static_cast<void>(measured.at("dense_bits_per_byte").number(0.0, kMostLoss));
   static_cast<void>(measured.at("text_sha256").line());
   const JsonValue held_out = root.at("held_out");
   held_out.expect_keys({"folds", "seed", "rms", "worst", "mean_rms"});
-  static_cast<void>(held_out.at("folds").integer(2, kMaxInt32));
-  static_cast<void>(held_out.at("seed").integer(0, kMaxInt32));
+  static_cast<void>(held_out.at("folds").integer(2, kMostInt32));
+  static_cast<void>(held_out.at("seed").integer(0, kMostInt32));
   loss.held_out_rms = held_out.at("rms").number(0.0, kMostLoss);
   loss.held_out_worst = held_out.at("worst").number(loss.held_out_rms, kMostLoss);
   loss.mean_rms = held_out.at("mean_rms").number(0.0, kMostLoss);
@@ -219,7 +221,7 @@ double LossModel::loss(const SparseAttention& sparse) const {
   const std::vector<std::int32_t> level = level_of(sparse);
   if (static_cast<std::int64_t>(sparse.drop.size()) != model.layers)
     throw Error(source + ": measured of " + std::to_string(model.layers) + " layers, not of " +
-                std::to_string(sparse.drop.size()) + "; " + std::string(kRemedy));
+                std::to_string(sparse.drop.size()) + "; " + std::string(kLossRemedy));
   std::vector<std::vector<double>> dropped;
   const auto heads = model.kv_heads;
   for (const model::Range& band : bands) {
@@ -234,7 +236,7 @@ double LossModel::loss(const SparseAttention& sparse) const {
           throw Error(source + ": layer " + std::to_string(layer) + " drops " +
                       model::fixed(part, 4) + ", expected at most " +
                       model::fixed(most_dropped(), 4) + ", the most that was measured; " +
-                      std::string(kRemedy) + ", or drop less");
+                      std::string(kLossRemedy) + ", or drop less");
         of[n] += part / band.size();
       }
     }
@@ -283,7 +285,7 @@ void LossModel::check_model(const model::Transformer& transformer) const {
       other.front().first + ", expected " + other.front().second + " as " + transformer.name +
       " has it" +
       (other.size() > 1 ? ", and " + std::to_string(other.size() - 1) + " fields more" : "") +
-      "; " + std::string(kRemedy));
+      "; " + std::string(kLossRemedy));
 }
 
 std::vector<std::string> LossModel::remarks(const Plan& plan) const {
@@ -317,7 +319,7 @@ std::vector<std::string> LossModel::remarks(const Plan& plan) const {
 }
 
 LossModel parse_loss_model(std::string_view text, std::string_view source) {
-  const model::JsonDocument document(text, source, kRemedy);
+  const model::JsonDocument document(text, source, kLossRemedy);
   model::expect_schema(document.root(), kLossSchema);
   return read_loss(document.root(), document.source());
 }

@@ -147,9 +147,9 @@ std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int
 }
 
 // The search for a plan: what it is for, and the fastest so far.
-class Search {
+class PlanSearch {
  public:
-  Search(const Request& request, const Strategy& strategy, const Sums& sums)
+  PlanSearch(const Request& request, const Strategy& strategy, const Sums& sums)
       : request_(&request), strategy_(&strategy), outline_(outline(request, strategy, sums)) {
     if (!request.groups.empty())
       groups_ = parse_groups(request.groups, outline_.cluster, outline_.master);
@@ -298,7 +298,7 @@ Plan plan_outline(const Request& request, const Strategy& strategy, const Sums& 
 }
 
 Answer make_plan(const Request& request, const Strategy& strategy, const Sums& sums) {
-  return Search(request, strategy, sums).run();
+  return PlanSearch(request, strategy, sums).run();
 }
 
 namespace {

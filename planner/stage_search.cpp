@@ -12,7 +12,7 @@
 namespace tandem::planner {
 namespace {
 
-constexpr double kEqualTimes = 1e-9;  // ratios that differ by less are rounding
+constexpr double kSameStageTime = 1e-9;  // ratios that differ by less are rounding
 
 }  // namespace
 
@@ -70,7 +70,7 @@ Answer with_fastest_rounds(Request request, const Strategy& strategy) {
     Answer next = make_plan(request, strategy, {});
     if (std::holds_alternative<Infeasible>(next)) continue;
     const double time = predicted_request_time(std::get<Plan>(next));
-    if (time >= least * (1.0 - kEqualTimes)) continue;
+    if (time >= least * (1.0 - kSameStageTime)) continue;
     least = time;
     best = std::move(next);
   }
@@ -113,7 +113,7 @@ Answer make_group_plan(const Request& request, const Strategy& strategy) {
     const double time = plan == nullptr ? std::numeric_limits<double>::infinity()
                         : by_rate(*plan, request.objective) ? request_period(*plan)
                                                             : predicted_request_time(*plan);
-    if (best && time >= least * (1.0 - kEqualTimes)) return;
+    if (best && time >= least * (1.0 - kSameStageTime)) return;
     least = time;
     best = std::move(next);
   };

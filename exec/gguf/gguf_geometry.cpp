@@ -24,7 +24,7 @@ using model::RopeScaling;
 using model::Transformer;
 
 constexpr std::size_t kMostStops = 256;
-constexpr std::array<std::pair<Family, std::string_view>, 10> kFamilies{
+constexpr std::array<std::pair<Family, std::string_view>, 10> kGgufFamilies{
     {{Family::llama, "llama"},
      {Family::gpt2, "gpt2"},
      {Family::qwen2, "qwen2"},
@@ -48,9 +48,9 @@ double decimal(double value) {
   return result;
 }
 
-class Reader {
+class GeometryReader {
  public:
-  explicit Reader(const GgufFile& file) : file_(file) {}
+  explicit GeometryReader(const GgufFile& file) : file_(file) {}
 
   Transformer read() {
     check_general();
@@ -96,8 +96,8 @@ class Reader {
   void check_general() {
     arch_ = file_.text("general.architecture").value_or("");
     const auto* const found = std::ranges::find(
-        kFamilies, arch_, [](const auto& entry) { return std::string(entry.second); });
-    if (found == kFamilies.end())
+        kGgufFamilies, arch_, [](const auto& entry) { return std::string(entry.second); });
+    if (found == kGgufFamilies.end())
       file_.fail("general.architecture",
                  "one of " + known_architectures() +
                      ": of other families this program lacks norms, rotations or tensors; convert "
@@ -190,7 +190,7 @@ class Reader {
 
   static std::string known_architectures() {
     std::string known;
-    for (const auto& [family, name] : kFamilies)
+    for (const auto& [family, name] : kGgufFamilies)
       known += (known.empty() ? "" : ", ") + std::string(name);
     return known;
   }
@@ -489,12 +489,12 @@ class Reader {
 }  // namespace
 
 std::string_view gguf_name(Family family) {
-  for (const auto& [known, name] : kFamilies) {
+  for (const auto& [known, name] : kGgufFamilies) {
     if (known == family) return name;
   }
   return {};
 }
 
-Transformer gguf_geometry(const GgufFile& file) { return Reader(file).read(); }
+Transformer gguf_geometry(const GgufFile& file) { return GeometryReader(file).read(); }
 
 }  // namespace tandem::exec

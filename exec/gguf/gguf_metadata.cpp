@@ -84,9 +84,9 @@ GgufEntry entry_of(const GgufValue& value) {
   return std::visit(Entry(), value.value);
 }
 
-class Writer {
+class MetadataWriter {
  public:
-  Writer(const Vocabulary& vocabulary, const Transformer& transformer)
+  MetadataWriter(const Vocabulary& vocabulary, const Transformer& transformer)
       : vocabulary_(vocabulary), transformer_(transformer) {}
 
   VocabularyEntries write(const std::string& chat_template) {
@@ -482,7 +482,7 @@ GgufEntries geometry_entries(const Transformer& t, std::optional<model::WeightFo
 
 VocabularyEntries vocabulary_entries(const Vocabulary& vocabulary, const Transformer& transformer,
                                      const std::string& chat_template) {
-  return Writer(vocabulary, transformer).write(chat_template);
+  return MetadataWriter(vocabulary, transformer).write(chat_template);
 }
 
 GgufEntries carried_vocabulary(const GgufFile& file) {

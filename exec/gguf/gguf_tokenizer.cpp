@@ -72,9 +72,9 @@ bool is_harmless(const std::string& key) {
   return key.ends_with("_token_id") || key == "tokenizer.ggml.token_type_count";
 }
 
-class Reader {
+class VocabularyReader {
  public:
-  explicit Reader(const GgufFile& file) : file_(file) {}
+  explicit VocabularyReader(const GgufFile& file) : file_(file) {}
 
   Vocabulary read() {
     const std::string kind = file_.text("tokenizer.ggml.model").value_or("no_vocab");
@@ -378,6 +378,6 @@ class Reader {
 
 }  // namespace
 
-Vocabulary gguf_vocabulary(const GgufFile& file) { return Reader(file).read(); }
+Vocabulary gguf_vocabulary(const GgufFile& file) { return VocabularyReader(file).read(); }
 
 }  // namespace tandem::exec

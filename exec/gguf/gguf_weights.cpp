@@ -24,7 +24,7 @@ struct Name {
   bool bias = false;
 };
 
-Name name_of(WeightName weight, bool fused, bool fused_ffn) {
+Name tensor_name_of(WeightName weight, bool fused, bool fused_ffn) {
   switch (weight) {
     case WeightName::embedding:
       return {"token_embd", false};
@@ -99,7 +99,7 @@ std::optional<model::WeightFormat> format_named(std::string_view type) {
 std::string gguf_tensor(const model::Transformer& transformer, WeightName weight,
                         std::int32_t layer) {
   const bool phi3 = transformer.family == Family::phi3;
-  const Name name = name_of(weight, transformer.family == Family::gpt2 || phi3, phi3);
+  const Name name = tensor_name_of(weight, transformer.family == Family::gpt2 || phi3, phi3);
   std::string tensor = name.in_layer ? "blk." + std::to_string(layer) + "." : "";
   return tensor.append(name.stem).append(name.bias ? ".bias" : ".weight");
 }

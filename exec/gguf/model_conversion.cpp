@@ -106,7 +106,7 @@ int cores_here() {
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMost));
 }
 
-std::string name_of(WeightFormat format) { return std::string(model::to_string(format)); }
+std::string format_name_of(WeightFormat format) { return std::string(model::to_string(format)); }
 
 class Converter {
  public:
@@ -150,7 +150,7 @@ class Converter {
 
   void note(WeightFormat from, WeightFormat to) {
     if (from == to || to == WeightFormat::f32) return;
-    changed_.insert(name_of(from) + " to " + name_of(to));
+    changed_.insert(format_name_of(from) + " to " + format_name_of(to));
   }
 
   // A folder's numbers are the model's less 1.
@@ -287,7 +287,7 @@ class Converter {
       if (target.shape().back() % block != 0)
         throw Error(conversion_.weights.string() + ": " + name + ": rows of " +
                     std::to_string(target.shape().back()) + ", expected multiples of " +
-                    std::to_string(block) + " in " + name_of(target.format) +
+                    std::to_string(block) + " in " + format_name_of(target.format) +
                     "; give another --dtype");
       tensors.push_back({.name = name, .shape = target.shape(), .format = target.format});
     }

@@ -18,16 +18,16 @@ using model::Task;
 using model::TaskGraph;
 using model::TaskIndex;
 
-enum class Role : std::uint8_t { none, cpu, disk, outgoing, incoming };
+enum class LaneRole : std::uint8_t { none, cpu, disk, outgoing, incoming };
 
-class Builder {
+class LaneProgramBuilder {
  public:
-  Builder(const TaskGraph& graph, DeviceIndex device) : graph_(graph), device_(device) {
+  LaneProgramBuilder(const TaskGraph& graph, DeviceIndex device) : graph_(graph), device_(device) {
     std::vector<DeviceIndex> ends{device};  // and those that it sends to
     for (TaskIndex i = 0; i < graph.size(); ++i) {
-      const Role role = role_of(at(i));
-      if (role != Role::none) own_.push_back(i);
-      if (role == Role::outgoing) ends.push_back(at(i).peer);
+      const LaneRole role = role_of(at(i));
+      if (role != LaneRole::none) own_.push_back(i);
+      if (role == LaneRole::outgoing) ends.push_back(at(i).peer);
     }
     places_ = model::message_places(graph, ends);
   }
@@ -54,23 +54,23 @@ class Builder {
   // The task at whose place the transfer is taken up here.
   [[nodiscard]] TaskIndex place(TaskIndex transfer) const {
     const auto i = static_cast<std::size_t>(transfer);
-    return role_of(at(transfer)) == Role::outgoing ? places_.capture[i] : places_.delivery[i];
+    return role_of(at(transfer)) == LaneRole::outgoing ? places_.capture[i] : places_.delivery[i];
   }
 
-  Role role_of(const Task& task) const {
+  LaneRole role_of(const Task& task) const {
     if (task.lane == LaneKind::channel) {
-      if (task.device == device_) return Role::outgoing;
-      return task.peer == device_ ? Role::incoming : Role::none;
+      if (task.device == device_) return LaneRole::outgoing;
+      return task.peer == device_ ? LaneRole::incoming : LaneRole::none;
     }
-    if (task.device != device_) return Role::none;
-    return task.lane == LaneKind::disk ? Role::disk : Role::cpu;
+    if (task.device != device_) return LaneRole::none;
+    return task.lane == LaneKind::disk ? LaneRole::disk : LaneRole::cpu;
   }
 
   // A finish may come after other steps have begun: it may need nothing that is in memory.
   void check_finish(TaskIndex i) const {
     const TaskIndex finish = graph_.finish();
     for (const TaskIndex d : graph_.dependencies(i)) {
-      const bool earlier = role_of(at(d)) == Role::incoming ? place(d) < finish : d < finish;
+      const bool earlier = role_of(at(d)) == LaneRole::incoming ? place(d) < finish : d < finish;
       if (!earlier) continue;
       throw Error("task graph: task " + std::to_string(i) + " of the finish on device " +
                   std::to_string(device_) + " depends on task " + std::to_string(d) +
@@ -80,10 +80,10 @@ class Builder {
 
   void check_dependencies() const {
     for (const TaskIndex i : own_) {
-      if (role_of(at(i)) == Role::incoming) continue;  // its sender waits for them
+      if (role_of(at(i)) == LaneRole::incoming) continue;  // its sender waits for them
       if (graph_.finishes() && i >= graph_.finish()) check_finish(i);
       for (const TaskIndex d : graph_.dependencies(i)) {
-        if (role_of(at(d)) == Role::none) {
+        if (role_of(at(d)) == LaneRole::none) {
           throw Error("task graph: task " + std::to_string(i) + " of device " +
                       std::to_string(device_) + " depends on task " + std::to_string(d) +
                       " of device " + std::to_string(at(d).device) +
@@ -104,8 +104,8 @@ class Builder {
 
   // The event of a task that a load waits for; -1: loads are in order anyway.
   std::int32_t event_of(TaskIndex load, TaskIndex on) {
-    if (role_of(at(on)) == Role::disk) return -1;
-    if (role_of(at(on)) != Role::cpu) {
+    if (role_of(at(on)) == LaneRole::disk) return -1;
+    if (role_of(at(on)) != LaneRole::cpu) {
       throw Error("task graph: load " + std::to_string(load) + " of device " +
                   std::to_string(device_) + " depends on transfer " + std::to_string(on) +
                   ", expected cpu tasks");
@@ -119,10 +119,10 @@ class Builder {
     event_count_ = static_cast<std::int32_t>(graph_.events().size());
     for (std::int32_t number = 0; number < event_count_; ++number) {
       const TaskIndex i = graph_.events()[static_cast<std::size_t>(number)];
-      if (role_of(at(i)) == Role::cpu) events_.try_emplace(i, number);
+      if (role_of(at(i)) == LaneRole::cpu) events_.try_emplace(i, number);
     }
     for (const TaskIndex i : own_) {
-      if (role_of(at(i)) != Role::disk) continue;
+      if (role_of(at(i)) != LaneRole::disk) continue;
       loads_.emplace(i, static_cast<std::int32_t>(disk.loads.size()));
       DiskLoad& load = disk.loads.emplace_back();
       load.task = i;
@@ -184,7 +184,7 @@ class Builder {
     // (place, deliver before await before run before capture, task)
     std::vector<std::tuple<TaskIndex, int, TaskIndex, Action>> keyed;
     for (const TaskIndex i : own_) {
-      if (role_of(at(i)) != Role::cpu) continue;
+      if (role_of(at(i)) != LaneRole::cpu) continue;
       const auto event = events_.find(i);
       keyed.emplace_back(i, 2, i,
                          Action{.kind = Action::Kind::run,
@@ -236,7 +236,7 @@ class Builder {
 }  // namespace
 
 LanePrograms make_lane_programs(const TaskGraph& graph, DeviceIndex device) {
-  return Builder(graph, device).build();
+  return LaneProgramBuilder(graph, device).build();
 }
 
 }  // namespace tandem::exec

@@ -18,7 +18,7 @@ constexpr std::size_t kRecordBytes = 24;
 constexpr double kMostDilation = 1e6;
 constexpr std::int64_t kLatest = std::int64_t{1} << 61;   // of any clock; differences fit, too
 constexpr std::int64_t kLongest = std::int64_t{1} << 57;  // four years, in nanoseconds
-constexpr std::size_t kMostChannels = 8192;
+constexpr std::size_t kMostReportedChannels = 8192;
 
 constexpr std::string_view kRemedy = "use the same version of tandem on both sides";
 
@@ -87,7 +87,7 @@ DeviceTally parse_tally(const model::JsonValue& root) {
                          .total_ns = kind.at(1).integer(0, kLongest)};
   }
   const model::JsonValue channels = root.at("channels");
-  const std::size_t count = channels.size(kMostChannels);
+  const std::size_t count = channels.size(kMostReportedChannels);
   for (std::size_t c = 0; c < count; ++c) {
     const model::JsonValue channel = channels.at(c);
     tally.channels.push_back(

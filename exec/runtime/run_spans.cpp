@@ -13,11 +13,11 @@ namespace tandem::exec {
 namespace {
 
 // Of any clock, and so far from every limit that differences cannot overflow.
-constexpr std::int64_t kLatest = std::int64_t{1} << 61;
+constexpr std::int64_t kLatestSpan = std::int64_t{1} << 61;
 
 bool is_possible(const TaskTime& time) {
-  return std::max(time.start_ns, time.end_ns) <= kLatest &&
-         std::min(time.start_ns, time.end_ns) >= -kLatest;
+  return std::max(time.start_ns, time.end_ns) <= kLatestSpan &&
+         std::min(time.start_ns, time.end_ns) >= -kLatestSpan;
 }
 
 bool is_copy(const model::LaneAction& action) {

@@ -11,7 +11,7 @@ namespace {
 
 using model::WeightBlock;
 
-std::string name_of(WeightBlock block, std::int32_t layer) {
+std::string block_name_of(WeightBlock block, std::int32_t layer) {
   return std::string(model::to_string(block)) +
          (layer < 0 ? "" : " of layer " + std::to_string(layer));
 }
@@ -35,7 +35,7 @@ WeightWindow::WeightWindow(std::span<const BlockFile> weights,
     if (file.size() == expected) continue;
     throw Error(file.path().string() + ": " + std::to_string(file.size()) + " bytes, expected " +
                 std::to_string(expected) + " for the " +
-                name_of(layout_.blocks[i].kind, layout_.blocks[i].layer) +
+                block_name_of(layout_.blocks[i].kind, layout_.blocks[i].layer) +
                 "; remove it and start again");
   }
   extents_.reserve(blocks.size());
@@ -173,7 +173,7 @@ std::size_t WeightWindow::find(const model::Task& task) const {
                       extent.layout->layer == task.layer;
   });
   if (found == extents_.end()) {
-    throw Error("shard: does not stream the " + name_of(task.block, task.layer) +
+    throw Error("shard: does not stream the " + block_name_of(task.block, task.layer) +
                 " that a task loads; plan and shard are of different runs, make both again");
   }
   return static_cast<std::size_t>(found - extents_.begin());

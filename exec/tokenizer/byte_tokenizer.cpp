@@ -7,7 +7,7 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::int64_t kBytes = 256;
+constexpr std::int64_t kByteCount = 256;
 
 class ByteTokenizer final : public Tokenizer {
  public:
@@ -25,7 +25,7 @@ class ByteTokenizer final : public Tokenizer {
 
   [[nodiscard]] std::string piece(std::int32_t id) const override {
     check_token(id, vocab_);
-    if (id < kBytes) return {static_cast<char>(id)};
+    if (id < kByteCount) return {static_cast<char>(id)};
     return without_text(id);
   }
 
@@ -63,7 +63,7 @@ class NumberTokenizer final : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> byte_tokenizer(std::int64_t vocab, std::int64_t bos_token) {
-  if (vocab < kBytes) {
+  if (vocab < kByteCount) {
     throw Error("vocabulary: " + std::to_string(vocab) +
                 " tokens, expected at least 256 for text as bytes; give token ids with "
                 "--prompt-ids");

@@ -52,7 +52,7 @@ struct Pair {
 };
 
 // By a merged symbol's text, how many bytes of it were the left one.
-using Halves = std::unordered_map<std::string_view, std::size_t>;
+using PieceHalves = std::unordered_map<std::string_view, std::size_t>;
 
 class ScoredPiecesTokenizer final : public Tokenizer {
  public:
@@ -163,7 +163,7 @@ class ScoredPiecesTokenizer final : public Tokenizer {
       at += bytes;
     }
     std::priority_queue<Pair> queue;
-    Halves halves;
+    PieceHalves halves;
     const auto consider = [&](std::size_t left, std::size_t right) {
       if (left == kNone || right == kNone) return;
       const std::size_t bytes = symbols[left].text.size() + symbols[right].text.size();
@@ -203,7 +203,7 @@ class ScoredPiecesTokenizer final : public Tokenizer {
   }
 
   // Special tokens that are to be text are what they were merged from.
-  void append_symbol(std::string_view text, WrittenTokens written, const Halves& halves,
+  void append_symbol(std::string_view text, WrittenTokens written, const PieceHalves& halves,
                      Ids& ids) const {
     const std::int32_t id = id_of(text);
     const bool is_text = written == WrittenTokens::text && id >= 0 && commands(id);

@@ -38,9 +38,9 @@ constexpr std::uint32_t kEscapeSpaces = 5;
 
 constexpr std::size_t kMaxPieces = 1U << 24U;
 
-class Parser {
+class PieceModelParser {
  public:
-  explicit Parser(const std::string& source) : source_(source) {}
+  explicit PieceModelParser(const std::string& source) : source_(source) {}
 
   SentencePieceModel parse(std::string_view bytes) {
     each(bytes, [this](const WireField& f) {
@@ -194,7 +194,7 @@ std::int64_t SentencePieceModel::control(std::string_view text) const {
 }
 
 SentencePieceModel parse_sentencepiece(std::string_view bytes, const std::string& source) {
-  return Parser(source).parse(bytes);
+  return PieceModelParser(source).parse(bytes);
 }
 
 std::string to_bytes(const SentencePieceModel& model) {

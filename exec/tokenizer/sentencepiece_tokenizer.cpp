@@ -20,14 +20,14 @@ namespace {
 using Kind = SentencePieceModel::Kind;
 using Processor = sentencepiece::SentencePieceProcessor;
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, a space within pieces
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, a space within pieces
 
 std::string with_spaces(std::string_view piece) {
   std::string out;
   for (std::size_t at = 0; at < piece.size();) {
-    if (piece.substr(at).starts_with(kSpace)) {
+    if (piece.substr(at).starts_with(kSpaceMark)) {
       out += ' ';
-      at += kSpace.size();
+      at += kSpaceMark.size();
     } else {
       out += piece[at++];
     }
@@ -35,7 +35,7 @@ std::string with_spaces(std::string_view piece) {
   return out;
 }
 
-std::string_view name_of(SentencePieceModel::Algorithm algorithm) {
+std::string_view name_of_algorithm(SentencePieceModel::Algorithm algorithm) {
   switch (algorithm) {
     case SentencePieceModel::Algorithm::unigram:
       return "unigram";
@@ -127,7 +127,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   [[nodiscard]] std::int64_t bos_token() const override { return bos_; }
   [[nodiscard]] std::span<const std::int64_t> eos_tokens() const override { return eos_; }
   [[nodiscard]] std::string description() const override {
-    return "SentencePiece " + std::string(name_of(algorithm_)) + ", " +
+    return "SentencePiece " + std::string(name_of_algorithm(algorithm_)) + ", " +
            std::to_string(table_.count()) + " tokens";
   }
 
@@ -150,7 +150,7 @@ class SentencePieceTokenizer final : public Tokenizer {
       table_.set(static_cast<std::int64_t>(id), text_of(model, piece), piece.text);
       const bool is_text =
           piece.kind != Kind::control && piece.kind != Kind::unknown && piece.kind != Kind::byte;
-      begins_word_[id] = is_text && piece.text.starts_with(kSpace);
+      begins_word_[id] = is_text && piece.text.starts_with(kSpaceMark);
     }
   }
 

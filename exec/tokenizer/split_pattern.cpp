@@ -18,7 +18,7 @@ namespace {
 
 // Of one match: so many, and of a long text so many for each byte, as honest patterns go over a run
 // of white space once forwards and once back.
-constexpr std::uint32_t kMaxSteps = 1'000'000;
+constexpr std::uint32_t kMaxMatchSteps = 1'000'000;
 constexpr std::size_t kStepsPerByte = 16;
 constexpr std::uint32_t kMaxHeapKiB = 64U << 10U;
 constexpr std::size_t kFirstStack = 32U << 10U;
@@ -119,8 +119,8 @@ class SplitPattern::Search {
       if (end > begin) parts.push_back(text.substr(begin, end - begin));
     };
     const std::size_t most = std::min<std::size_t>(text.size(), UINT32_MAX / kStepsPerByte);
-    pcre2_set_match_limit(context_.get(),
-                          std::max(kMaxSteps, static_cast<std::uint32_t>(most * kStepsPerByte)));
+    pcre2_set_match_limit(
+        context_.get(), std::max(kMaxMatchSteps, static_cast<std::uint32_t>(most * kStepsPerByte)));
     std::size_t from = 0;
     while (from < text.size()) {
       const int found = pcre2_match(code_, units(text), text.size(), from, PCRE2_NO_UTF_CHECK,

@@ -18,7 +18,7 @@ using model::JsonDocument;
 using model::JsonValue;
 
 constexpr std::size_t kMaxStops = 256;
-constexpr const char* kRemedy = "the file is damaged, copy or download it again";
+constexpr const char* kSettingsRemedy = "the file is damaged, copy or download it again";
 constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{1} << 20U;
 
 // Of tokenizer_config.json, what is read below.
@@ -75,7 +75,7 @@ constexpr std::string_view kHarmless[] = {"name_or_path",
                                           "errors",
                                           "trim_offsets"};
 
-bool flag(const JsonValue& object, std::string_view key, bool absent) {
+bool setting_flag(const JsonValue& object, std::string_view key, bool absent) {
   const auto field = object.find(key);
   return field ? field->boolean() : absent;
 }
@@ -85,7 +85,7 @@ std::string token_text(const JsonValue& value) {
   return value.is_object() ? value.at("content").text(kMaxTokenBytes) : value.text(kMaxTokenBytes);
 }
 
-class Reader {
+class SettingsReader {
  public:
   TokenSettings read(std::span<const SettingsFile> files) {
     with(files, "tokenizer_config.json", [this](const JsonValue& root) { tokenizer_config(root); });
@@ -107,7 +107,7 @@ class Reader {
   static void with(std::span<const SettingsFile> files, std::string_view name, Use use) {
     for (const SettingsFile& file : files) {
       if (std::filesystem::path(file.path).filename() != name) continue;
-      const JsonDocument document(file.text, file.path, kRemedy, {.bytes = kMaxFileBytes});
+      const JsonDocument document(file.text, file.path, kSettingsRemedy, {.bytes = kMaxFileBytes});
       use(document.root());
     }
   }
@@ -115,12 +115,12 @@ class Reader {
   void tokenizer_config(const JsonValue& root) {
     if (const auto field = root.find("add_bos_token")) settings_.add_bos = field->boolean();
     if (const auto field = root.find("add_eos_token")) settings_.add_eos = field->boolean();
-    settings_.legacy = flag(root, "legacy", false);
+    settings_.legacy = setting_flag(root, "legacy", false);
     if (const auto field = root.find("add_prefix_space")) settings_.prefix_space = field->boolean();
     if (const auto field = root.find("do_lower_case")) settings_.lower_case = field->boolean();
     if (const auto field = root.find("strip_accents")) settings_.strip_accents = field->boolean();
     check_known(root);
-    settings_.chinese_alone = flag(root, "tokenize_chinese_chars", true);
+    settings_.chinese_alone = setting_flag(root, "tokenize_chinese_chars", true);
     if (const auto tokens = root.find("added_tokens_decoder")) {
       if (!tokens->is_object() || tokens->json().size() > kMaxAddedTokens) {
         tokens->fail("an object of at most " + std::to_string(kMaxAddedTokens) + " tokens");
@@ -259,11 +259,11 @@ void TokenSettings::expect_class(std::span<const std::string_view> known,
 AddedToken parse_added_token(const JsonValue& value, std::int64_t id) {
   return {.text = value.at("content").text(kMaxTokenBytes),
           .id = id,
-          .single_word = flag(value, "single_word", false),
-          .lstrip = flag(value, "lstrip", false),
-          .rstrip = flag(value, "rstrip", false),
-          .normalized = flag(value, "normalized", false),
-          .special = flag(value, "special", false)};
+          .single_word = setting_flag(value, "single_word", false),
+          .lstrip = setting_flag(value, "lstrip", false),
+          .rstrip = setting_flag(value, "rstrip", false),
+          .normalized = setting_flag(value, "normalized", false),
+          .special = setting_flag(value, "special", false)};
 }
 
 std::string shown_token(std::string_view text) {
@@ -275,7 +275,7 @@ std::string shown_token(std::string_view text) {
 }
 
 TokenSettings parse_token_settings(std::span<const SettingsFile> files) {
-  return Reader().read(files);
+  return SettingsReader().read(files);
 }
 
 TokenSettings read_token_settings(const std::filesystem::path& folder) {

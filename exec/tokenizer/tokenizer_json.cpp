@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxWordSteps = 64;
 constexpr std::size_t kMaxTemplate = 256;
-constexpr const char* kRemedy = "the file is damaged, copy or download it again";
+constexpr const char* kJsonRemedy = "the file is damaged, copy or download it again";
 
 // Cuts of GPT-2 (Radford et al., 2019), which the format calls ByteLevel's own.
 constexpr const char* kGpt2Pattern =
@@ -46,7 +46,7 @@ std::vector<JsonValue> elements(const std::optional<JsonValue>& part, std::strin
 class TokenizerJsonParser {
  public:
   TokenizerJsonParser(std::string_view text, const std::string& source)
-      : source_(source), document_(text, source, kRemedy, {.bytes = kMaxFileBytes}) {}
+      : source_(source), document_(text, source, kJsonRemedy, {.bytes = kMaxFileBytes}) {}
 
   TokenizerJson parse() {
     const JsonValue root = document_.root();
@@ -71,7 +71,7 @@ class TokenizerJsonParser {
                                  bool prefix_space) {
     read_vocab(document_.root());
     const std::string text = json{{"merges", merges}}.dump();
-    const JsonDocument list(text, merges_source, kRemedy, {.bytes = kMaxFileBytes});
+    const JsonDocument list(text, merges_source, kJsonRemedy, {.bytes = kMaxFileBytes});
     read_merges(list.root().at("merges"));
     check_bytes({}, false);
     result_.steps.push_back({.add_prefix_space = prefix_space});
@@ -88,7 +88,7 @@ class TokenizerJsonParser {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error(source_ + ": " + what + "; " + kRemedy);
+    throw Error(source_ + ": " + what + "; " + kJsonRemedy);
   }
 
   void check_kind(const JsonValue& model) const {
@@ -316,7 +316,7 @@ TokenizerJson parse_vocabulary_and_merges(std::string_view vocabulary,
     if (space == std::string_view::npos || space == 0 || space + 1 == line.size() ||
         line.size() > kMaxTokenBytes || valid_utf8(line) != line) {
       throw Error(merges_source + ": line " + std::to_string(line_number) + ": " +
-                  shown_token(line) + ", expected two tokens with a space between; " + kRemedy);
+                  shown_token(line) + ", expected two tokens with a space between; " + kJsonRemedy);
     }
     list.push_back(line);
   }

@@ -30,7 +30,7 @@ constexpr double kMostWalked = 16.0 * 1024 * 1024;
 constexpr double kUsual = 0.95;  // quantile of CPU times up to which they are believed
 constexpr double kQuiet = 0.1;   // quantile of the times taken for a quiet machine's
 // Long enough for the receiver to fall asleep in between, as on a real link.
-constexpr std::chrono::microseconds kPause{400};
+constexpr std::chrono::microseconds kMessagePause{400};
 
 MessageTag tag_of(int index) { return {.step = 0, .task = index}; }
 
@@ -111,7 +111,7 @@ std::array<Times, kSizes.size()> message_times(Transport& sender, Transport& rec
     const std::vector<std::byte> payload(kLarge);
     Weights weights(walked);
     for (int i = 0; i < count; ++i) {
-      do std::this_thread::sleep_for(kPause);
+      do std::this_thread::sleep_for(kMessagePause);
       while (next < i && !failed);
       weights.walk();
       Seen& seen = sent[static_cast<std::size_t>(i)];

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kNameCharacters = 64;
-constexpr std::uint64_t kTellBytes = std::uint64_t{16} << 20U;
+constexpr std::uint64_t kReportedBytes = std::uint64_t{16} << 20U;
 
 bool is_name(const std::string& text) {
   return text.size() == kNameCharacters && std::ranges::all_of(text, [](char c) {
@@ -24,7 +24,7 @@ bool is_name(const std::string& text) {
          });
 }
 
-bool is_there(const fs::path& path) {
+bool block_is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(path, ignored));
 }
@@ -84,12 +84,12 @@ std::optional<MadeBlock> BlockMaker::find(const fs::path& entry, const BlockPiec
     }
     return std::nullopt;
   };
-  if (!is_there(entry)) return std::nullopt;
+  if (!block_is_there(entry)) return std::nullopt;
   std::string fault;
   const std::optional<std::string> name = name_in(entry, fault);
   if (!name) return damaged(entry, fault);
   const fs::path path = store_->folder() / "blocks" / *name;
-  if (!is_there(path)) return std::nullopt;
+  if (!block_is_there(path)) return std::nullopt;
   const fs::path its_label = store_->folder() / "labels" / *name;
   const auto label = store_->label_of(*name);
   if (!label) return damaged(its_label, "is not the label that its name says");
@@ -114,7 +114,7 @@ MadeBlock BlockMaker::make(const LayoutBlock& block, const BlockMakerOptions& op
   std::uint64_t told = 0;
   stream_block(*source_, block, [&](std::span<const std::byte> portion) {
     writer.append(portion);
-    if (writer.written() - told < kTellBytes && writer.written() < pieces.bytes) return;
+    if (writer.written() - told < kReportedBytes && writer.written() < pieces.bytes) return;
     told = writer.written();
     if (options.slicing) options.slicing(told, pieces.bytes);
   });

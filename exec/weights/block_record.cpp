@@ -20,10 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMostBytes = 1024;
+constexpr std::uint64_t kMostRecordBytes = 1024;
 constexpr int kBootLine = 8;
 
-bool is_there(const fs::path& path) {
+bool record_is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(path, ignored));
 }
@@ -56,9 +56,9 @@ std::string digest_text(const std::string& claim, const std::string& digest) {
 
 // What `record` holds; empty: nothing that can be read.
 std::string text_in(const fs::path& record) {
-  if (!is_there(record)) return "";
+  if (!record_is_there(record)) return "";
   try {
-    return read_text(record, kMostBytes);
+    return read_text(record, kMostRecordBytes);
   } catch (const Error&) {
     return "";
   }

@@ -50,9 +50,9 @@ Range times(Range range, std::int64_t factor) {
           static_cast<std::int32_t>(range.end * factor)};
 }
 
-class Builder {
+class LayoutBuilder {
  public:
-  explicit Builder(const model::Transformer& transformer) : transformer_(&transformer) {}
+  explicit LayoutBuilder(const model::Transformer& transformer) : transformer_(&transformer) {}
 
   void begin(WeightBlock kind, std::int32_t layer) {
     layout_.blocks.push_back({kind, layer, layout_.bytes, 0, {}});
@@ -131,7 +131,7 @@ class Builder {
   ShardLayout layout_;
 };
 
-void add_attention(Builder& builder, const model::Transformer& m, const model::Share& share,
+void add_attention(LayoutBuilder& builder, const model::Transformer& m, const model::Share& share,
                    std::int32_t layer) {
   const model::Architecture& a = m.architecture();
   const Range q = times(share.heads, m.head_dim);
@@ -167,7 +167,7 @@ void add_attention(Builder& builder, const model::Transformer& m, const model::S
   builder.end();
 }
 
-void add_ffn(Builder& builder, const model::Transformer& m, const model::Share& share,
+void add_ffn(LayoutBuilder& builder, const model::Transformer& m, const model::Share& share,
              std::int32_t layer) {
   const model::Architecture& a = m.architecture();
   const Range hidden{0, static_cast<std::int32_t>(m.hidden)};
@@ -194,7 +194,7 @@ void add_ffn(Builder& builder, const model::Transformer& m, const model::Share& 
 }
 
 // With all rows of the vocabulary where tokens are embedded, else those of a tied head.
-void add_embedding(Builder& builder, const model::Transformer& m, const model::Share& share) {
+void add_embedding(LayoutBuilder& builder, const model::Transformer& m, const model::Share& share) {
   builder.begin(WeightBlock::embedding, -1);
   if (share.embedding && m.position_rows() > 0) {
     builder.whole(WeightName::positions, m.position_rows(), m.hidden);
@@ -267,7 +267,7 @@ ShardLayout layout_of(const model::Transformer& transformer, const model::Share&
   const bool head_matrix = share.head && m.head_rows() > 0;
   // A residual stream that continues from the norms needs all of them, whatever else is held.
   const bool all_norms = m.architecture().norms_everywhere();
-  Builder builder(m);
+  LayoutBuilder builder(m);
   if (share.embedding || (head_matrix && m.tied_embeddings)) add_embedding(builder, m, share);
   for (const std::int32_t layer : share.layers) {
     if (!share.heads.empty() || all_norms) add_attention(builder, m, share, layer);

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kMaxGeometryBytes = std::uint64_t{1} << 20U;
 constexpr std::size_t kMostListed = 4;
 
 std::string listed(const std::vector<model::FieldDifference>& differences) {
@@ -76,7 +76,7 @@ model::Transformer read_geometry(const fs::path& weights) {
     throw Error(adapter.string() +
                 ": the folder has an adapter (LoRA), which is not applied, expected whole weights; "
                 "merge it into them (PEFT: merge_and_unload), or move the adapter's files away");
-  return model::parse_config_json(read_text(file, kMaxConfigBytes), file.string());
+  return model::parse_config_json(read_text(file, kMaxGeometryBytes), file.string());
 }
 
 void check_config(const fs::path& weights, const model::Transformer& transformer) {

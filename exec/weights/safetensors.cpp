@@ -21,7 +21,7 @@ using nlohmann::json;
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxIndexBytes = 100'000'000;
 constexpr int kMaxDepth = 8;  // an entry's shape is at 3; what is written out is walked recursively
-constexpr const char* kAgain = "; the file is damaged, copy or download it again";
+constexpr const char* kCopyAgain = "; the file is damaged, copy or download it again";
 
 std::uint64_t dtype_bytes(const std::string& dtype, const std::string& subject) {
   static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 14> kSizes{
@@ -47,7 +47,7 @@ std::uint64_t dtype_bytes(const std::string& dtype, const std::string& subject) 
 }
 
 json parse_header(std::string_view text, const std::string& source) {
-  return model::parse_json(text, source, std::string(kAgain).substr(2),
+  return model::parse_json(text, source, std::string(kCopyAgain).substr(2),
                            {.bytes = text.size(), .depth = kMaxDepth});
 }
 
@@ -55,7 +55,7 @@ std::uint64_t unsigned_of(const json& value, const std::string& subject, const c
   if (value.is_number_unsigned()) return value.get<std::uint64_t>();
   throw Error(subject + ": " + field + " " +
               shown_name(value.dump(-1, ' ', true, json::error_handler_t::replace)) +
-              ", expected whole numbers from 0" + kAgain);
+              ", expected whole numbers from 0" + kCopyAgain);
 }
 
 const json& field_of(const json& entry, const char* field, const std::string& subject) {
@@ -63,7 +63,7 @@ const json& field_of(const json& entry, const char* field, const std::string& su
     const auto it = entry.find(field);
     if (it != entry.end()) return *it;
   }
-  throw Error(subject + ": no " + field + ", expected dtype, shape and data_offsets" + kAgain);
+  throw Error(subject + ": no " + field + ", expected dtype, shape and data_offsets" + kCopyAgain);
 }
 
 StoredTensor parse_tensor(const json& entry, std::uint64_t data_begin, std::uint64_t data_bytes,
@@ -75,14 +75,14 @@ StoredTensor parse_tensor(const json& entry, std::uint64_t data_begin, std::uint
   if (!dtype.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2) {
     throw Error(subject +
                 ": ill-typed entry, expected a string dtype, an array shape and two data_offsets" +
-                kAgain);
+                kCopyAgain);
   }
   tensor.dtype = shown_name(dtype.get<std::string>());
   for (const json& size : shape) {
     const std::uint64_t n = unsigned_of(size, subject, "shape");
     if (n > static_cast<std::uint64_t>(INT64_MAX)) {
       throw Error(subject + ": shape " + std::to_string(n) + ", expected at most 2^63 - 1" +
-                  kAgain);
+                  kCopyAgain);
     }
     tensor.shape.push_back(static_cast<std::int64_t>(n));
   }
@@ -91,7 +91,7 @@ StoredTensor parse_tensor(const json& entry, std::uint64_t data_begin, std::uint
   if (begin > end || end > data_bytes) {
     throw Error(subject + ": data_offsets [" + std::to_string(begin) + ", " + std::to_string(end) +
                 "], expected within the file's " + std::to_string(data_bytes) + " bytes of data" +
-                kAgain);
+                kCopyAgain);
   }
   tensor.offset = data_begin + begin;
   tensor.bytes = end - begin;
@@ -99,7 +99,8 @@ StoredTensor parse_tensor(const json& entry, std::uint64_t data_begin, std::uint
       tensor_bytes(tensor.shape, dtype_bytes(tensor.dtype, subject), subject);
   if (expected != tensor.bytes) {
     throw Error(subject + ": " + std::to_string(tensor.bytes) + " bytes, expected " +
-                std::to_string(expected) + " from its shape and dtype " + tensor.dtype + kAgain);
+                std::to_string(expected) + " from its shape and dtype " + tensor.dtype +
+                kCopyAgain);
   }
   return tensor;
 }
@@ -117,13 +118,13 @@ void check_coverage(const StoredTensors& tensors, std::uint64_t data_begin,
     if (offset != at) {
       throw Error(source + ": " + shown_name(entry->first) + ": data begins at byte " +
                   std::to_string(offset) + ", expected " + std::to_string(at) +
-                  (offset < at ? " (tensors overlap)" : " (bytes of no tensor)") + kAgain);
+                  (offset < at ? " (tensors overlap)" : " (bytes of no tensor)") + kCopyAgain);
     }
     at += entry->second.bytes;
   }
   if (at != file_bytes) {
     throw Error(source + ": " + std::to_string(file_bytes) + " bytes, expected " +
-                std::to_string(at) + " from the header" + kAgain);
+                std::to_string(at) + " from the header" + kCopyAgain);
   }
 }
 
@@ -159,7 +160,7 @@ std::uint64_t tensor_bytes(std::span<const std::int64_t> shape, std::uint64_t el
   }
   if (overflow) {
     throw Error(tensor + ": shape " + shown_name(shape_text(shape)) +
-                ", expected a product of bytes below 2^64" + kAgain);
+                ", expected a product of bytes below 2^64" + kCopyAgain);
   }
   return bytes;
 }
@@ -169,7 +170,7 @@ StoredTensors parse_safetensors_header(std::string_view header, std::uint64_t fi
   const std::uint64_t data_begin = kLengthBytes + header.size();
   if (file_bytes < data_begin) {
     throw Error(source + ": " + std::to_string(file_bytes) + " bytes, expected at least " +
-                std::to_string(data_begin) + kAgain);
+                std::to_string(data_begin) + kCopyAgain);
   }
   const json parsed = parse_header(header, source);
   StoredTensors tensors;
@@ -187,7 +188,7 @@ std::map<std::string, std::string> parse_safetensors_index(std::string_view text
   const json parsed = parse_header(text, source);
   const auto map = parsed.find("weight_map");
   if (map == parsed.end() || !map->is_object() || map->empty()) {
-    throw Error(source + ": no weight_map, expected an object from tensor to file" + kAgain);
+    throw Error(source + ": no weight_map, expected an object from tensor to file" + kCopyAgain);
   }
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : map->items()) {
@@ -197,7 +198,8 @@ std::map<std::string, std::string> parse_safetensors_index(std::string_view text
     if (!plain) {
       throw Error(source + ": weight_map: file of " + shown_name(tensor) + " is " +
                   shown_name(file.dump(-1, ' ', true, json::error_handler_t::replace)) +
-                  ", expected the plain name of a .safetensors file in the same folder" + kAgain);
+                  ", expected the plain name of a .safetensors file in the same folder" +
+                  kCopyAgain);
     }
     files.emplace(tensor, name);
   }

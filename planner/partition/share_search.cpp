@@ -28,7 +28,7 @@ constexpr double kStreamedTasks = 2e6;
 constexpr int kFewestStreamed = 50;
 constexpr int kMostStreamed = 1000;
 
-std::int64_t sum_of(const Counts& counts) {
+std::int64_t sum_of_counts(const Counts& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
@@ -60,10 +60,10 @@ std::optional<Counts> earliest_of(const Race& race, Counts least, Counts most, s
   return counts;
 }
 
-class Search {
+class ShareSearch {
  public:
   // `streamed`: as of split_candidates.
-  Search(const Budget& budget, const SplitTime& streamed)
+  ShareSearch(const Budget& budget, const SplitTime& streamed)
       : budget_(&budget), clock_(budget), streamed_(&streamed) {
     constexpr double kTasks = 16.0;  // of a layer and device, about
     const double tasks =
@@ -336,7 +336,7 @@ std::optional<Split> any_split(const Budget& budget, std::int64_t unit) {
     split.columns[d] = least(split.heads[d]);
     room[d] = columns[d + 1][at] - columns[d][static_cast<std::size_t>(end)] - split.columns[d];
   }
-  missing -= sum_of(split.columns);
+  missing -= sum_of_counts(split.columns);
   if (missing < 0) return std::nullopt;
   for (std::size_t d = 0; d < room.size(); ++d) {
     const std::int64_t more = std::min(missing, room[d]);
@@ -373,12 +373,12 @@ SplitCandidates split_candidates(const Budget& budget, const SplitTime& streamed
   std::vector<Split> origins;
   if (streamed) {
     const SplitTime none;
-    Search in_memory(budget, none);
+    ShareSearch in_memory(budget, none);
     for (const Split& start : starts) add(origins, in_memory.from(start));
     result.memory_binds = in_memory.memory_binds();
   }
   for (const Split& start : starts) add(origins, start);
-  Search search(budget, streamed);
+  ShareSearch search(budget, streamed);
   double least = std::numeric_limits<double>::infinity();
   for (const Split& start : origins) {
     Split found = search.from(start);

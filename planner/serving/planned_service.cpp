@@ -20,15 +20,15 @@ using model::JsonValue;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostIdBytes = 200;  // as in a workload file
-constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMostServiceTokens = std::numeric_limits<std::int32_t>::max();
 constexpr const char* kPlanAgain = "; make the plan again with `tandem plan`";
 
 InferenceRequest read_request(const JsonValue& value) {
   value.expect_keys({"id", "arrival_s", "prompt_tokens", "new_tokens"});
   return {.id = value.at("id").line(kMostIdBytes),
           .arrival_s = value.at("arrival_s").number(0.0, model::limits::kMostTime),
-          .prompt_tokens = value.at("prompt_tokens").integer(1, kMostTokens),
-          .new_tokens = value.at("new_tokens").integer(0, kMostTokens)};
+          .prompt_tokens = value.at("prompt_tokens").integer(1, kMostServiceTokens),
+          .new_tokens = value.at("new_tokens").integer(0, kMostServiceTokens)};
 }
 
 std::vector<InferenceRequest> read_requests(const JsonValue& value) {
@@ -98,7 +98,7 @@ std::optional<PlannedService> read_planned_service(const JsonValue& root) {
   }
   const Policy& policy = read_policy(root.at("policy"));
   service.policy = policy.name;
-  if (const auto chunk = root.find("chunk")) service.chunk = chunk->integer(1, kMostTokens);
+  if (const auto chunk = root.find("chunk")) service.chunk = chunk->integer(1, kMostServiceTokens);
   if (!serves(policy, service.chunk)) {
     root.fail_key("chunk", "the most rows of a step, which policy '" + service.policy + "' needs");
   }

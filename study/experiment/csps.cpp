@@ -29,7 +29,7 @@ double number(const model::Csv& table, std::size_t row, std::string_view column)
   return paper_reading(table, row, column).value;
 }
 
-constexpr std::int64_t kShort = 64;
+constexpr std::int64_t kShortReply = 64;
 constexpr double kGpuMemory = 40e9;  // of a device
 constexpr std::size_t kSarathiDevices = 8;
 constexpr std::int64_t kSarathiSteps = 2;  // in flight: one a stage
@@ -313,7 +313,7 @@ CspsPass csps_pass(const Scenarios& scenarios, const CspsTestbed& testbed, std::
                            .partition = "equal",
                            .allreduce = alone ? std::optional<std::string>{} : "ring",
                            .tiles = 0,
-                           .workload = {.prompt_tokens = kShort, .new_tokens = 1},
+                           .workload = {.prompt_tokens = kShortReply, .new_tokens = 1},
                            .window = {.blocks = 0, .retain = 0},
                            .wire = model::WireFormat::f16};
   if (alone) request.tiles.reset();

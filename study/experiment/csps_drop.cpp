@@ -10,7 +10,7 @@
 namespace tandem::study {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::int64_t>, 2> kLengths{
+constexpr std::array<std::pair<std::string_view, std::int64_t>, 2> kDropLengths{
     {{"500K", 500'000}, {"1M", kCspsMillion}}};
 
 // Seconds, means over the devices; bytes of all of them.
@@ -92,10 +92,10 @@ ExperimentReport csps_drop(const Scenarios& scenarios, Progress& progress) {
     row("choosing_percent", 100.0 * now.choosing_s / dense.attention_s);
     row("ttft_saved_percent", saved_percent(dense.ttft_s, now.ttft_s));
   };
-  progress.expect(kCspsModels.size() * kLengths.size());
+  progress.expect(kCspsModels.size() * kDropLengths.size());
   for (const std::string_view model : kCspsModels) {
     const std::int64_t layers = csps_model(scenarios, model).layers;
-    for (const auto& [length, tokens] : kLengths) {
+    for (const auto& [length, tokens] : kDropLengths) {
       const auto spends = [&, of = tokens](const CspsDrop& drop) {
         return spent(csps_pass(scenarios, testbed, model, CspsPrefill::ntp, of, drop));
       };

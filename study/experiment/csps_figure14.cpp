@@ -10,7 +10,7 @@
 namespace tandem::study {
 namespace {
 
-constexpr std::int64_t kRequests = 500;
+constexpr std::int64_t kFigure14Requests = 500;
 
 struct Means {
   double ttft_s = 0.0;
@@ -49,7 +49,7 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
   ExperimentReport report{.key_names = {"data set", "model", "systems"},
                           .remarks = csps_remarks(testbed)};
   report.remarks.emplace_back(
-      std::to_string(kRequests) +
+      std::to_string(kFigure14Requests) +
       " requests of each data set, log-normal by Table 2's medians and 99th percentiles (seed 1); "
       "each alone on its devices, no queue");
   report.remarks.emplace_back(
@@ -71,7 +71,7 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
     const std::string data_set(kCspsDataSets[d]);
     const CspsLengths lengths = csps_lengths(scenarios, data_set);
     const std::vector<planner::InferenceRequest> requests =
-        planner::drawn_requests({.count = kRequests,
+        planner::drawn_requests({.count = kFigure14Requests,
                                  .prompt = lengths.prompt,
                                  .output = lengths.output,
                                  .most = kCspsContext});

@@ -14,7 +14,7 @@ namespace tandem::study {
 namespace {
 
 constexpr std::string_view kModel = "nanogpt-12";
-constexpr std::int64_t kTokens = 120;  // of each sample; contexts are full at the model's 128
+constexpr std::int64_t kSampleTokens = 120;  // of each sample; contexts are full at the model's 128
 constexpr std::int64_t kLeftOut = 20;  // of the first of each: until all samples are under way
 constexpr std::array kJitters{0.0, 0.005, 0.010};  // mean of each of a message's two cables
 constexpr std::uint64_t kSeed = 13;
@@ -64,7 +64,7 @@ ExperimentReport mdi_figure13(const Scenarios& scenarios, Progress& progress) {
   progress.expect(kNodes.size());
   for (const std::string_view nodes : kNodes) {
     MdiRun run = mdi_run(testbed.rates, mdi_row(testbed.rates, kModel, nodes));
-    run.tokens = kTokens;
+    run.tokens = kSampleTokens;
     const auto least = static_cast<std::int64_t>(run.blocks.size());
     for (const std::int64_t samples : {least, least + 1, 2 * least, 4 * least}) {
       if (least == 1 && samples > 1) break;

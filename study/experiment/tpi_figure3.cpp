@@ -20,7 +20,7 @@ struct Size {
 };
 constexpr Size kSizes[] = {
     {"4 B", 1}, {"32 KiB, one token", kHidden}, {"2 MiB, 64 tokens", kHidden* kPrompt}};
-constexpr double kLatenciesMs[] = {0.1, 0.3, 1.0, 3.0, 10.0, 30.0};
+constexpr double kFigure3LatenciesMs[] = {0.1, 0.3, 1.0, 3.0, 10.0, 30.0};
 
 // What the paper states for 4 bytes, in latencies of a link: four links between two devices.
 Reading stated(const std::string& allreduce, std::int32_t columns, double latency_ms) {
@@ -59,13 +59,13 @@ std::string latency_claim(const std::map<std::string, std::size_t>& kept, std::s
 
 ExperimentReport tpi_figure3(const Scenarios& /*scenarios*/, Progress& progress) {
   ExperimentReport report{.key_names = {"size", "link_latency_ms"}, .rows = {}, .remarks = {}};
-  progress.expect(std::size(kSizes) * std::size(kLatenciesMs));
+  progress.expect(std::size(kSizes) * std::size(kFigure3LatenciesMs));
   std::size_t kept = 0;
   std::string lost;
   std::map<std::string, std::size_t> by_latency;
   std::map<std::pair<double, std::string>, double> latency_ms_of;  // what 4 B take is latency
   for (const Size& size : kSizes) {
-    for (const double latency_ms : kLatenciesMs) {
+    for (const double latency_ms : kFigure3LatenciesMs) {
       const AllreduceTestbed testbed{.link_latency = model::Seconds{latency_ms * 1e-3}};
       std::string latency = std::to_string(latency_ms);
       latency.erase(latency.find_last_not_of('0') + 1);
@@ -92,7 +92,7 @@ ExperimentReport tpi_figure3(const Scenarios& /*scenarios*/, Progress& progress)
       progress.advance(1);
     }
   }
-  const std::size_t all = std::size(kSizes) * std::size(kLatenciesMs);
+  const std::size_t all = std::size(kSizes) * std::size(kFigure3LatenciesMs);
   report.remarks.emplace_back(
       "8 devices, 300 Mbps a link and direction, four links between two devices; 'paper' is what "
       "its text states for 4 B: 8, 16 and 56 latencies of a link");

@@ -8,7 +8,7 @@
 namespace tandem::study {
 namespace {
 
-constexpr std::int32_t kWindow = 2;
+constexpr std::int32_t kFigure5Window = 2;
 
 model::Cluster with_bandwidth(const model::Cluster& cluster, double bits_per_second) {
   return with_links(cluster, [&](model::Link& link) {
@@ -25,7 +25,7 @@ ExperimentReport tpi_figure5(const Scenarios& scenarios, Progress& progress) {
   ExperimentReport report{.key_names = {"varied", "value"}, .rows = {}, .remarks = klonet.remarks};
   progress.expect(11);
   const auto add = [&](const char* varied, const std::string& value, const Testbed& testbed) {
-    const double latency = simulated_run(testbed, t, "tensor", kWindow).latency_s;
+    const double latency = simulated_run(testbed, t, "tensor", kFigure5Window).latency_s;
     report.rows.push_back({.keys = {varied, value},
                            .quantity = "latency_s",
                            .paper = {},

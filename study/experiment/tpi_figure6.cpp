@@ -14,7 +14,7 @@ namespace tandem::study {
 namespace {
 
 constexpr std::int64_t kFigure6Devices = 8;
-constexpr std::int32_t kWindow = 2;
+constexpr std::int32_t kFigure6Window = 2;
 
 // Of the fullest stage: the first, with embedding and head.
 double stage_bytes(const model::Transformer& t, double program, std::int64_t devices) {
@@ -68,7 +68,7 @@ ExperimentReport tpi_figure6(const Scenarios& scenarios, Progress& progress) {
     const bool whole_fits = klonet_fits(t, whole);
     add("TPI-LLM, scheduler off", {},
         whole_fits ? Reading::number(tensor) : Reading::out_of_memory());
-    const double streamed = simulated_run(klonet.testbed, t, "tensor", kWindow).latency_s;
+    const double streamed = simulated_run(klonet.testbed, t, "tensor", kFigure6Window).latency_s;
     add("TPI-LLM, scheduler on", {}, Reading::number(streamed));
     if (std::string_view(c.model) == "llama-2-13b") {
       streamed_13b = streamed;

@@ -10,7 +10,7 @@ namespace tandem::study {
 namespace {
 
 constexpr std::int64_t kTable1Devices = 8;
-constexpr std::int64_t kWindow = 2;
+constexpr std::int64_t kTable1Window = 2;
 
 class Table1 {
  public:
@@ -44,12 +44,12 @@ class Table1 {
     row(i, "ttft_off_s", time(off.ttft_s), calibrates_off);
     row(i, "latency_off_s", time(off.latency_s), calibrates_off);
     row(i, "memory_off_gb", Reading::number(whole / kPaperGB), name == "llama-2-3b");
-    const RunTimes on = simulated_run(klonet_.testbed, transformer, "tensor", kWindow);
+    const RunTimes on = simulated_run(klonet_.testbed, transformer, "tensor", kTable1Window);
     const bool calibrates_on = name == kCalibratesDisk;
     row(i, "ttft_on_s", Reading::number(on.ttft_s), false);
     row(i, "latency_on_s", Reading::number(on.latency_s), calibrates_on);
     row(i, "memory_on_gb",
-        Reading::number(memory_.windowed(transformer, kTable1Devices, kWindow) / kPaperGB),
+        Reading::number(memory_.windowed(transformer, kTable1Devices, kTable1Window) / kPaperGB),
         calibrates_on);
   }
 

@@ -15,7 +15,7 @@ namespace {
 // (llama-2-13b does not).
 constexpr double kSwap = 32e9;
 constexpr double kLaptopMemory = 8.0 * kPaperGB;
-constexpr std::int32_t kWindow = 2;
+constexpr std::int32_t kTable3Window = 2;
 constexpr std::string_view kCalibratesSwap = "llama-2-7b";
 constexpr std::string_view kCalibratesDisk = "yi-34b";
 
@@ -87,7 +87,7 @@ class Laptops {
     one.cluster = with_devices(first_devices(testbed_.cluster, 1), [&](model::Device& device) {
       device.disk_bandwidth = model::BytesPerSecond{disk_Bps};
     });
-    return simulated_run(one, t, "local", kWindow);
+    return simulated_run(one, t, "local", kTable3Window);
   }
   RunTimes distributed(const model::Transformer& t, std::size_t laptops, double disks_Bps) const {
     Testbed all = testbed_;
@@ -96,7 +96,7 @@ class Laptops {
         with_devices(first_devices(testbed_.cluster, laptops), [&](model::Device& device) {
           device.disk_bandwidth = model::BytesPerSecond{d++ == 0 ? master_disk_Bps_ : disks_Bps};
         });
-    return simulated_run(all, t, "tensor", kWindow);
+    return simulated_run(all, t, "tensor", kTable3Window);
   }
   // Swapping of Transformers on one laptop; absent: out of memory.
   std::optional<SwapTime> transformers(const model::Transformer& t, double rate) const {

@@ -29,7 +29,7 @@ std::vector<std::string> header(const Grid& grid) {
   return names;
 }
 
-std::string first_line(const std::string& text) {
+std::string first_line_of(const std::string& text) {
   std::string line = text.substr(0, text.find('\n'));
   std::replace(line.begin(), line.end(), '\r', ' ');
   return line;
@@ -74,7 +74,7 @@ std::vector<std::string> predicted(const planner::Plan& plan, EvaluatorKind eval
 std::vector<std::string> failed(const std::string& status, const std::string& reason) {
   std::vector<std::string> fields(kResults.size());
   fields.front() = status;
-  fields.back() = first_line(reason);
+  fields.back() = first_line_of(reason);
   return fields;
 }
 
