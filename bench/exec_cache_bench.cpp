@@ -16,9 +16,9 @@
 #include "bench/smoke.hpp"
 #include "exec/kernels/attention.hpp"
 #include "exec/weights/aligned_buffer.hpp"
-#include "model/memory.hpp"
-#include "model/statistics.hpp"
-#include "model/trace.hpp"
+#include "model/base/statistics.hpp"
+#include "model/graph/memory.hpp"
+#include "model/report/trace.hpp"
 
 namespace tandem::bench {
 namespace {

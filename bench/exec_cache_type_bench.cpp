@@ -20,9 +20,9 @@
 #include "exec/kernels/attention.hpp"
 #include "exec/kernels/cached_row.hpp"
 #include "exec/weights/aligned_buffer.hpp"
-#include "model/error.hpp"
-#include "model/memory.hpp"
-#include "model/statistics.hpp"
+#include "model/base/error.hpp"
+#include "model/base/statistics.hpp"
+#include "model/graph/memory.hpp"
 
 namespace tandem::bench {
 namespace {

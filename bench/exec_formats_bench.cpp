@@ -18,7 +18,7 @@
 #include "exec/kernels/weight_product.hpp"
 #include "exec/weights/aligned_buffer.hpp"
 #include "exec/weights/block_codec.hpp"
-#include "model/statistics.hpp"
+#include "model/base/statistics.hpp"
 
 namespace tandem::bench {
 namespace {

@@ -19,8 +19,8 @@
 #include "exec/kernels/thread_pool.hpp"
 #include "exec/profile_rig.hpp"
 #include "exec/weights/aligned_buffer.hpp"
-#include "model/statistics.hpp"
-#include "model/trace.hpp"
+#include "model/base/statistics.hpp"
+#include "model/report/trace.hpp"
 
 namespace tandem::bench {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "exec/emulation/ledger.hpp"
 #include "exec/emulation/ledger_transport.hpp"
-#include "model/statistics.hpp"
-#include "model/trace.hpp"
+#include "model/base/statistics.hpp"
+#include "model/report/trace.hpp"
 #include "tests/exec_transport_pair.hpp"
 
 namespace {

@@ -22,8 +22,8 @@
 #include "exec/master.hpp"
 #include "exec/weights/random.hpp"
 #include "exec/worker.hpp"
-#include "model/statistics.hpp"
-#include "model/trace.hpp"
+#include "model/base/statistics.hpp"
+#include "model/report/trace.hpp"
 #include "planner/search.hpp"
 
 namespace tandem::exec {

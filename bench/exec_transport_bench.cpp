@@ -14,9 +14,9 @@
 #include "exec/transport/listener.hpp"
 #include "exec/transport/mesh.hpp"
 #include "exec/transport/tcp_transport.hpp"
-#include "model/error.hpp"
-#include "model/statistics.hpp"
-#include "model/trace.hpp"
+#include "model/base/error.hpp"
+#include "model/base/statistics.hpp"
+#include "model/report/trace.hpp"
 
 namespace {
 

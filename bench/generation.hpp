@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::bench {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "models.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::bench {
 

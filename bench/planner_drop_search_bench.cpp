@@ -11,7 +11,7 @@
 #include <string>
 #include <variant>
 
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 #include "planner/drop_search.hpp"
 #include "sim/platform.hpp"
 #include "tests/source_tree.hpp"

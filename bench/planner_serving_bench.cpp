@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "model/statistics.hpp"
-#include "model/trace.hpp"
+#include "model/base/statistics.hpp"
+#include "model/report/trace.hpp"
 #include "models.hpp"
 #include "planner/lowering.hpp"
 #include "planner/serving/request_scheduler.hpp"

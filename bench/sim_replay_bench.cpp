@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "generation.hpp"
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "replayed_plan.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"

@@ -14,10 +14,10 @@
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
-#include "model/comparison.hpp"
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
+#include "model/report/comparison.hpp"
 
 namespace tandem::cli {
 namespace {

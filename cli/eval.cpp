@@ -28,9 +28,9 @@
 #include "exec/run_weights.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "model/digest.hpp"
-#include "model/error.hpp"
-#include "model/text_table.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/error.hpp"
+#include "model/base/text_table.hpp"
 #include "planner/local_plan.hpp"
 #include "planner/search.hpp"
 

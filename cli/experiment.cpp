@@ -15,7 +15,7 @@
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/terminal/progress.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/plain_text.hpp"
 #include "study/experiment/report.hpp"
 
 namespace tandem::cli {

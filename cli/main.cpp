@@ -14,9 +14,9 @@
 #include "cli/terminal/standard_output.hpp"
 #include "cli/version.hpp"
 #include "exec/kernels/instruction_sets.hpp"
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -20,12 +20,12 @@
 #include "exec/weights/block_maker.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "exec/weights/random.hpp"
-#include "model/error.hpp"
-#include "model/format_choice.hpp"
-#include "model/memory.hpp"
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/work.hpp"
+#include "model/transformer/format_choice.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::cli {

@@ -9,8 +9,8 @@
 #include "cli/commands.hpp"
 #include "cli/files/files.hpp"
 #include "cli/flags/options.hpp"
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -18,10 +18,10 @@
 #include "exec/kernels/integer_choice.hpp"
 #include "exec/profile_disk.hpp"
 #include "exec/weights/block_store.hpp"
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
-#include "model/range.hpp"
-#include "model/text_table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/range.hpp"
+#include "model/base/text_table.hpp"
 
 namespace tandem::cli {
 namespace {

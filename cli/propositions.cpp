@@ -12,7 +12,7 @@
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
 #include "study/propositions/report.hpp"
 #include "study/steady_state/recurrence.hpp"
 

@@ -21,7 +21,7 @@
 #include "cli/flags/options.hpp"
 #include "cli/terminal/progress.hpp"
 #include "cli/version.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "study/sweep/workers.hpp"
 
 namespace tandem::cli {

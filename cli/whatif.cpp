@@ -20,8 +20,8 @@
 #include "cli/flags/shown.hpp"
 #include "cli/terminal/progress.hpp"
 #include "exec/kernels/kernels_here.hpp"
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
 #include "planner/outdated_profiles.hpp"
 #include "planner/plan_file.hpp"
 

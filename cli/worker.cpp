@@ -14,7 +14,7 @@
 #include "cli/flags/options.hpp"
 #include "cli/terminal/line_log.hpp"
 #include "exec/weights/block_store.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::cli {
 namespace {

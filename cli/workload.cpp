@@ -11,8 +11,8 @@
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
-#include "model/csv.hpp"
-#include "model/error.hpp"
+#include "model/base/csv.hpp"
+#include "model/base/error.hpp"
 #include "planner/serving/drawn_requests.hpp"
 
 namespace tandem::cli {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "exec/kernels/rowwise.hpp"
-#include "model/candidates.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/candidates.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -45,8 +45,8 @@ class Scores {
 void find_best(std::span<const float> logits, std::int32_t first, std::size_t count,
                std::vector<Candidate>& best);
 
-// Writes what model/candidates.hpp says of `logits`, as many candidates as `told` has columns for.
-// An infinite maximum: the denominator counts the logits that are as large; 0 of -infinity.
+// Writes what model/graph/candidates.hpp says of `logits`, as many candidates as `told` has columns
+// for. An infinite maximum: the denominator counts the logits that are as large; 0 of -infinity.
 // `scratch` is overwritten. Throws Error if any is NaN.
 void tell_candidates(std::span<const float> logits, std::int32_t first,
                      std::vector<Candidate>& scratch, std::span<float> told);

@@ -10,7 +10,7 @@
 
 #include "exec/compute_state.hpp"
 #include "exec/kernels/attention.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

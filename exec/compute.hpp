@@ -12,9 +12,9 @@
 
 #include "exec/candidates.hpp"
 #include "exec/weights/shard.hpp"
-#include "model/memory.hpp"
-#include "model/task_graph.hpp"
-#include "model/transformer.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

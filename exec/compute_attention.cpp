@@ -10,7 +10,7 @@
 #include "exec/kernels/attention.hpp"
 #include "exec/kernels/cached_row.hpp"
 #include "exec/kernels/rowwise.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

@@ -6,7 +6,7 @@
 #include "exec/compute_state.hpp"
 #include "exec/kernels/rowwise.hpp"
 #include "exec/weights/block_codec.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

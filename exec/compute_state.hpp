@@ -21,7 +21,7 @@
 #include "exec/weights/aligned_buffer.hpp"
 #include "exec/weights/move_choice.hpp"
 #include "exec/weights/tensors.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

@@ -9,7 +9,7 @@
 
 #include "exec/compute_state.hpp"
 #include "exec/kernels/rowwise.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

@@ -13,8 +13,8 @@
 #include "exec/kernels/kernels_here.hpp"
 #include "exec/run_weights.hpp"
 #include "exec/weights/block_store.hpp"
-#include "model/error.hpp"
-#include "model/text_table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/text_table.hpp"
 #include "planner/outdated_profiles.hpp"
 #include "planner/serving/serving_plan.hpp"
 

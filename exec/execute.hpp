@@ -37,8 +37,8 @@
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
 #include "exec/weights/move_choice.hpp"
-#include "model/result.hpp"
-#include "model/trace.hpp"
+#include "model/report/result.hpp"
+#include "model/report/trace.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::exec {
@@ -78,8 +78,8 @@ struct ExecuteOptions {
   // Name the weights in the result by their digest (Result::weights_sha256). After the run, this
   // reads all of their bytes, unless an earlier run with this cache_dir did.
   bool digest_weights = false;
-  const Tokenizer* tokenizer = nullptr;      // null: the tokenizer of `weights`
-  Interrupt* interrupt = nullptr;            // lets another thread end the run; null: nothing does
+  const Tokenizer* tokenizer = nullptr;  // null: the tokenizer of `weights`
+  Interrupt* interrupt = nullptr;        // lets another thread end the run; null: nothing does
 
   // These are called one at a time, on any thread; what they throw ends the run.
   // on_text is told more of the text, prompt included; of many requests, each whole text once its

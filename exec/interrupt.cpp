@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

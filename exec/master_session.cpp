@@ -7,7 +7,7 @@
 #include "exec/open_files.hpp"
 #include "exec/plan_workers.hpp"
 #include "exec/runtime/process_facts.hpp"
-#include "model/announcement.hpp"
+#include "model/graph/announcement.hpp"
 
 namespace tandem::exec {
 

@@ -17,8 +17,8 @@
 #include "exec/runtime/device_run.hpp"
 #include "exec/runtime/session.hpp"
 #include "exec/runtime/wait_notice.hpp"
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::exec {
 

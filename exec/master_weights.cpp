@@ -6,7 +6,7 @@
 #include "exec/weights/layout.hpp"
 #include "exec/weights/mapped_weights.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

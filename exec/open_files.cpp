@@ -7,7 +7,7 @@
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/master.hpp"
 #include "exec/weights/layout.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {

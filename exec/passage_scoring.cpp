@@ -9,7 +9,7 @@
 
 #include "exec/master.hpp"
 #include "exec/master_session.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::exec {

@@ -15,7 +15,7 @@
 #include "exec/profile_fit.hpp"
 #include "exec/profile_rig.hpp"
 #include "exec/transport/measure.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

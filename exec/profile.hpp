@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/device_profile.hpp"
-#include "model/transformer.hpp"
+#include "model/predict/device_profile.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

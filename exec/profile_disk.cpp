@@ -14,9 +14,9 @@
 #include "exec/streaming/direct_file.hpp"
 #include "exec/weights/aligned_buffer.hpp"
 #include "exec/weights/atomic_file.hpp"
-#include "model/error.hpp"
-#include "model/statistics.hpp"
-#include "model/trace.hpp"
+#include "model/base/error.hpp"
+#include "model/base/statistics.hpp"
+#include "model/report/trace.hpp"
 
 namespace tandem::exec {
 namespace {

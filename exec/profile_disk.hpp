@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "model/units.hpp"
+#include "model/base/units.hpp"
 
 namespace tandem::exec {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "model/device_profile.hpp"
+#include "model/predict/device_profile.hpp"
 
 namespace tandem::exec {
 

@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "exec/synthetic_shard.hpp"
-#include "model/statistics.hpp"
-#include "model/trace.hpp"
+#include "model/base/statistics.hpp"
+#include "model/report/trace.hpp"
 
 namespace tandem::exec {
 

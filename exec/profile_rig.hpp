@@ -12,9 +12,9 @@
 #include "exec/compute.hpp"
 #include "exec/profile_fit.hpp"
 #include "exec/sampling.hpp"
-#include "model/task_graph.hpp"
-#include "model/transformer.hpp"
-#include "model/work.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/graph/work.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

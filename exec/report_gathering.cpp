@@ -7,7 +7,7 @@
 
 #include "exec/runtime/process_facts.hpp"
 #include "exec/weights/boot_id.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

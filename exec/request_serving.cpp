@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 

@@ -13,8 +13,8 @@
 
 #include "exec/master_options.hpp"
 #include "exec/runtime/device_run.hpp"
-#include "model/result.hpp"
-#include "model/trace.hpp"
+#include "model/report/result.hpp"
+#include "model/report/trace.hpp"
 #include "planner/serving/request_scheduler.hpp"
 
 namespace tandem::exec {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "exec/weights/model_folder.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

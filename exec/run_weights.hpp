@@ -10,7 +10,7 @@
 
 #include "exec/interrupt.hpp"
 #include "exec/weights/weights_digest.hpp"
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "exec/weights/block_assembly.hpp"
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {

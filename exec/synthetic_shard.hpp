@@ -7,8 +7,8 @@
 
 #include "exec/weights/shard.hpp"
 #include "exec/weights/tensor_names.hpp"
-#include "model/memory.hpp"
-#include "model/transformer.hpp"
+#include "model/graph/memory.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -14,10 +14,10 @@
 #include "exec/runtime/process_facts.hpp"
 #include "exec/runtime/wait_notice.hpp"
 #include "exec/weight_intake.hpp"
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
-#include "model/quantity_text.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/system_fault.hpp"
 #include "planner/outdated_profiles.hpp"
 
 namespace tandem::exec {

@@ -7,8 +7,8 @@
 #include <limits>
 #include <map>
 
-#include "model/error.hpp"
-#include "model/variation.hpp"
+#include "model/base/error.hpp"
+#include "model/cluster/variation.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/collective/composed.hpp"
 #include "planner/collective/hierarchical.hpp"

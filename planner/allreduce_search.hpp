@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::planner {

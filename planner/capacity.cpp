@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/storage.hpp"
+#include "model/graph/storage.hpp"
 
 namespace tandem::planner {
 

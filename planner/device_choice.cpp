@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "model/cluster_edit.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "planner/collective/proximity.hpp"
 #include "planner/request_checks.hpp"
 

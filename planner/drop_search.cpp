@@ -5,9 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
 #include "planner/collective/proximity.hpp"
 #include "planner/comparison.hpp"
 #include "planner/drop_space.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/announcement.hpp"
+#include "model/graph/announcement.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::planner {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/scheduler.hpp"
+#include "model/graph/scheduler.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::planner {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/chain.hpp"
 #include "planner/partition/galaxy.hpp"

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/cluster_edit.hpp"
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/galaxy.hpp"

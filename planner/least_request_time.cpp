@@ -4,8 +4,8 @@
 #include <array>
 #include <cstddef>
 
-#include "model/announcement.hpp"
-#include "model/program.hpp"
+#include "model/graph/announcement.hpp"
+#include "model/predict/program.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::planner {
@@ -22,8 +22,8 @@ Plan of_few_layers(Plan plan, std::int64_t layers) {
   return plan;
 }
 
-// When the actions of a step end where nothing contends (model/analytic.hpp), and what each start
-// waited for longest.
+// When the actions of a step end where nothing contends (model/predict/analytic.hpp), and what each
+// start waited for longest.
 struct Ends {
   std::vector<double> end{};
   std::vector<model::ActionIndex> waited{};  // -1: nothing

@@ -5,10 +5,10 @@
 
 #include <vector>
 
-#include "model/cost_model.hpp"
-#include "model/memory.hpp"
-#include "model/program.hpp"
-#include "model/task_graph.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/predict/cost_model.hpp"
+#include "model/predict/program.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::planner {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <thread>
 
-#include "model/memory.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/graph/memory.hpp"
 #include "planner/streaming_cost.hpp"
 
 namespace tandem::planner {

@@ -5,10 +5,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "model/error.hpp"
-#include "model/json_value.hpp"
-#include "model/limits.hpp"
-#include "model/text_table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/json_value.hpp"
+#include "model/base/limits.hpp"
+#include "model/base/text_table.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/range.hpp"
-#include "model/transformer.hpp"
+#include "model/base/range.hpp"
+#include "model/transformer/transformer.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::planner {

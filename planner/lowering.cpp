@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "model/announcement.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/announcement.hpp"
 
 namespace tandem::planner {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/task_graph.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::planner {
@@ -93,7 +93,7 @@ struct Strategy {
   [[nodiscard]] bool joins_prompts_only() const { return replicates && !divides_work; }
 
   // The graph of one step: its tasks, and the announcements that devices must wait for which would
-  // begin on their own (model/announcement.hpp).
+  // begin on their own (model/graph/announcement.hpp).
   [[nodiscard]] model::TaskGraph lower(const Plan& plan, const model::Batch& batch) const;
 };
 

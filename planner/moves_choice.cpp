@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::planner {

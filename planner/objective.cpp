@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::planner {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 #include "planner/storage.hpp"

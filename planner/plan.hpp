@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "model/cluster.hpp"
-#include "model/cost_model.hpp"
-#include "model/device_profile.hpp"
-#include "model/memory.hpp"
-#include "model/release_rule.hpp"
-#include "model/transformer.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/release_rule.hpp"
+#include "model/predict/cost_model.hpp"
+#include "model/predict/device_profile.hpp"
+#include "model/transformer/transformer.hpp"
 #include "planner/capacity.hpp"
 #include "planner/collective/proximity.hpp"
 #include "planner/decode_moves.hpp"
@@ -73,7 +73,7 @@ struct Plan {
   model::ReleaseRule release = model::ReleaseRule::early;
   model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
   // Of a split LM head: how many of its best logits of a row each device sends, with their softmax
-  // (model/candidates.hpp); 0: all its logits.
+  // (model/graph/candidates.hpp); 0: all its logits.
   std::int32_t candidates = 0;
   std::optional<SparseAttention> sparse{};  // of prompts, where the strategy knows of it
   // Throws Error (field, value, expected, remedy) unless the invariant holds. Asks the plan's

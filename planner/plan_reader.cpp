@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "model/candidates.hpp"
-#include "model/error.hpp"
-#include "model/json_value.hpp"
-#include "model/limits.hpp"
+#include "model/base/error.hpp"
+#include "model/base/json_value.hpp"
+#include "model/base/limits.hpp"
+#include "model/graph/candidates.hpp"
 #include "planner/plan_file.hpp"
 #include "planner/plan_words.hpp"
 #include "planner/serving/planned_service_json.hpp"

@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
-#include "model/candidates.hpp"
-#include "model/error.hpp"
-#include "model/limits.hpp"
+#include "model/base/error.hpp"
+#include "model/base/limits.hpp"
+#include "model/graph/candidates.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/lowering.hpp"
 #include "planner/plan.hpp"

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "model/cluster.hpp"
-#include "model/release_rule.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/graph/release_rule.hpp"
 
 namespace tandem::planner {
 

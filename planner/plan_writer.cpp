@@ -5,11 +5,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "model/digest.hpp"
-#include "model/error.hpp"
-#include "model/format_choice.hpp"
-#include "model/json_value.hpp"
-#include "model/limits.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/error.hpp"
+#include "model/base/json_value.hpp"
+#include "model/base/limits.hpp"
+#include "model/transformer/format_choice.hpp"
 #include "planner/plan_file.hpp"
 #include "planner/plan_words.hpp"
 #include "planner/serving/planned_service_json.hpp"

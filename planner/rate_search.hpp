@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/recurrent.hpp"
+#include "model/predict/pipeline_law.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/partition/chain.hpp"
 #include "planner/partition/layer_runs.hpp"
@@ -16,8 +16,8 @@
 namespace tandem::planner {
 
 // Seconds from request to request, where as many go round the stages of `plan` as it has steps in
-// flight: the law (model/recurrent.hpp) of all that a typical request takes of each stage, its
-// prompt and its new tokens. Where several share a step, from group to group of them.
+// flight: the law (model/predict/pipeline_law.hpp) of all that a typical request takes of each
+// stage, its prompt and its new tokens. Where several share a step, from group to group of them.
 [[nodiscard]] double request_period(const Plan& plan);
 
 // What a typical request takes of each stage in all, with those that share its steps.

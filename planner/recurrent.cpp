@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/announcement.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/announcement.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/lowering.hpp"
 #include "planner/strategy/pipeline.hpp"
 #include "planner/strategy/stages.hpp"

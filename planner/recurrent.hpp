@@ -1,10 +1,10 @@
 #pragma once
 
-// A plan of stages as a ring that samples go round (model/recurrent.hpp).
+// A plan of stages as a ring that samples go round (model/predict/pipeline_law.hpp).
 
 #include <cstdint>
 
-#include "model/recurrent.hpp"
+#include "model/predict/pipeline_law.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::planner {

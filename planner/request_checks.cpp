@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::planner {
 

@@ -2,7 +2,7 @@
 
 // What of a request for a plan contradicts itself, or its strategy, before anything is planned.
 
-#include "model/cluster.hpp"
+#include "model/cluster/cluster.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/group_search.hpp"
 #include "planner/head_search.hpp"
 #include "planner/idle_devices.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/message_places.hpp"
+#include "model/graph/message_places.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::planner {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/memory.hpp"
-#include "model/task_graph.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/task_graph.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::planner {

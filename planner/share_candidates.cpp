@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/partition/equation5.hpp"
 #include "planner/partition/galaxy.hpp"
 #include "planner/partition/largest_remainder.hpp"

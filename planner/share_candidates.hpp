@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/memory.hpp"
+#include "model/graph/memory.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/partition/share_search.hpp"

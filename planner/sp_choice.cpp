@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
 #include "planner/lowering.hpp"
 #include "planner/request_checks.hpp"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
-#include "model/error.hpp"
-#include "model/text_table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/text_table.hpp"
 #include "planner/collective/proximity.hpp"
 
 namespace tandem::planner {

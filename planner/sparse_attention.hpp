@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "model/cluster.hpp"
-#include "model/range.hpp"
-#include "model/transformer.hpp"
+#include "model/base/range.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::planner {
 

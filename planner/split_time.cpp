@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/comparison.hpp"
 #include "planner/least_request_time.hpp"
 

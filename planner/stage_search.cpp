@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/group_search.hpp"
 #include "planner/rate_search.hpp"
 #include "planner/window_search.hpp"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
-#include "model/trace.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/report/trace.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/session_memory.hpp"

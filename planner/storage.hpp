@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/memory.hpp"
+#include "model/graph/memory.hpp"
 #include "planner/plan.hpp"
 #include "planner/serving/inference_request.hpp"
 

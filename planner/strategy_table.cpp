@@ -1,4 +1,4 @@
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/lowering.hpp"
 #include "planner/strategy/csps.hpp"
 #include "planner/strategy/galaxy.hpp"

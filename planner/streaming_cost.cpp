@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "model/analytic.hpp"
-#include "model/quantity_text.hpp"
-#include "model/statistics.hpp"
-#include "model/trace.hpp"
-#include "model/variation.hpp"
-#include "model/work.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/statistics.hpp"
+#include "model/cluster/variation.hpp"
+#include "model/graph/work.hpp"
+#include "model/predict/analytic.hpp"
+#include "model/report/trace.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::planner {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
 #include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/budget.hpp"

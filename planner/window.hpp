@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/memory.hpp"
-#include "model/task_graph.hpp"
-#include "model/transformer.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::planner {
 

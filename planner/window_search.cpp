@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 

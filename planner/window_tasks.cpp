@@ -1,6 +1,6 @@
 #include "planner/window_tasks.hpp"
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::planner {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::planner {
 

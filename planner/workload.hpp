@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 #include "planner/capacity.hpp"
 
 namespace tandem::planner {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/cluster.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/predict/analytic.hpp"
 
 namespace tandem::sim {
 

@@ -18,9 +18,9 @@
 #include <system_error>
 #include <vector>
 
-#include "model/child_process.hpp"
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/child_process.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::sim {
 namespace {

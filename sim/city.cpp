@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "model/error.hpp"
-#include "model/limits.hpp"
+#include "model/base/error.hpp"
+#include "model/base/limits.hpp"
 #include "sim/random.hpp"
 
 namespace tandem::sim {

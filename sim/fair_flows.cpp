@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::sim {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/cluster.hpp"
+#include "model/cluster/cluster.hpp"
 #include "sim/flows.hpp"
 
 namespace tandem::sim {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "model/extension.hpp"
+#include "model/predict/extension.hpp"
 #include "sim/random.hpp"
 
 namespace tandem::sim {

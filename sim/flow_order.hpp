@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/cluster.hpp"
-#include "model/task_graph.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::sim {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "model/cluster.hpp"
+#include "model/cluster/cluster.hpp"
 
 namespace tandem::sim {
 

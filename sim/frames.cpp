@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::sim {
 namespace {

@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "model/extension.hpp"
-#include "model/trace.hpp"
+#include "model/predict/extension.hpp"
+#include "model/report/trace.hpp"
 #include "sim/child.hpp"
 
 namespace tandem::sim {

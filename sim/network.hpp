@@ -11,8 +11,8 @@
 #include <simgrid/s4u/NetZone.hpp>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/cluster.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/predict/analytic.hpp"
 #include "sim/bottlenecks.hpp"
 
 namespace tandem::sim {

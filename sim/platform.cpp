@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "sim/platform_check.hpp"
 #include "sim/platform_xml.hpp"
 

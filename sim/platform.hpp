@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/cluster.hpp"
+#include "model/cluster/cluster.hpp"
 
 namespace tandem::sim {
 

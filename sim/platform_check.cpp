@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/system_fault.hpp"
 #include "sim/child.hpp"
 #include "sim/engine.hpp"
 

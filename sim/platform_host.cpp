@@ -7,8 +7,8 @@
 #include <map>
 #include <string_view>
 
-#include "model/limits.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/limits.hpp"
+#include "model/base/quantity_text.hpp"
 #include "sim/xml_values.hpp"
 
 namespace tandem::sim {

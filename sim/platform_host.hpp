@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/cluster.hpp"
+#include "model/cluster/cluster.hpp"
 #include "sim/xml_document.hpp"
 
 namespace tandem::sim {

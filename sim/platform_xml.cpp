@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.hpp"
-#include "model/limits.hpp"
-#include "model/plain_text.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/limits.hpp"
+#include "model/base/plain_text.hpp"
+#include "model/base/quantity_text.hpp"
 #include "sim/platform_host.hpp"
 #include "sim/xml_document.hpp"
 #include "sim/xml_values.hpp"

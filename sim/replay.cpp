@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "model/extension.hpp"
-#include "model/program.hpp"
+#include "model/predict/extension.hpp"
+#include "model/predict/program.hpp"
 #include "sim/child.hpp"
 #include "sim/fair_flows.hpp"
 #include "sim/flow_order.hpp"

@@ -4,16 +4,16 @@
 
 #include <cstdint>
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "sim/network_settings.hpp"
 
 namespace tandem::sim {
 
 // Replays `steps` on SimGrid and records every span into `recorder`. Lanes, channels and times as
-// model/task_graph.hpp defines them; links are shared max-min fairly among the messages on them.
-// Equal to evaluate_analytic where no two messages share a link. Runs the engine in a forked child
-// (SimGrid allows one engine a process), so it may be called any number of times; one at a time.
-// Throws Error if the child dies, with what it said.
+// model/graph/task_graph.hpp defines them; links are shared max-min fairly among the messages on
+// them. Equal to evaluate_analytic where no two messages share a link. Runs the engine in a forked
+// child (SimGrid allows one engine a process), so it may be called any number of times; one at a
+// time. Throws Error if the child dies, with what it said.
 void replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
             model::RunRecorder& recorder);
 
@@ -32,9 +32,9 @@ void replay_seeded(const model::Cluster& cluster, const model::CostModel& costs,
                    model::Steps& steps, model::RunRecorder& recorder, std::uint64_t seed);
 
 // The same metrics to 1e-9, from as few simulated steps as show what the others are
-// (model/extension.hpp; what is shown of links is the order in which messages begin and end).
-// Records no spans. As replay where a message is in flight between two steps, or where anything
-// varies (model::variation).
+// (model/predict/extension.hpp; what is shown of links is the order in which messages begin and
+// end). Records no spans. As replay where a message is in flight between two steps, or where
+// anything varies (model::variation).
 void replay_extended(const model::Cluster& cluster, const model::CostModel& costs,
                      model::Steps& steps, model::RunRecorder& recorder);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "sim/dynamics.hpp"
 #include "sim/flow_order.hpp"
 

@@ -10,23 +10,23 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/cache_copies.hpp"
-#include "model/cost_model.hpp"
-#include "model/extension.hpp"
-#include "model/flights.hpp"
-#include "model/program.hpp"
-#include "model/scheduler.hpp"
-#include "model/trace.hpp"
+#include "model/graph/cache_copies.hpp"
+#include "model/graph/flights.hpp"
+#include "model/graph/scheduler.hpp"
+#include "model/predict/analytic.hpp"
+#include "model/predict/cost_model.hpp"
+#include "model/predict/extension.hpp"
+#include "model/predict/program.hpp"
+#include "model/report/trace.hpp"
 #include "sim/flows.hpp"
 #include "sim/frames.hpp"
 #include "sim/replay_steps.hpp"
 
 namespace tandem::sim {
 
-// A run of steps as model/program.hpp defines them. The end of a cpu or disk action follows from
-// its start, so it is computed as soon as the start is known, ahead of the clock of `flows`, which
-// carries the bytes of messages, where alone anything contends. A step is taken up when the
+// A run of steps as model/predict/program.hpp defines them. The end of a cpu or disk action follows
+// from its start, so it is computed as soon as the start is known, ahead of the clock of `flows`,
+// which carries the bytes of messages, where alone anything contends. A step is taken up when the
 // first lane has nothing left to do. An example: while a message of step 4 is on its way, the
 // sender's cpu lane may have computed all of step 5, whose times are then known and that clock is
 // behind.

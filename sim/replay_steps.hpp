@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/program.hpp"
+#include "model/predict/program.hpp"
 
 namespace tandem::sim {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "sim/replay_run.hpp"
 
 namespace tandem::sim {

@@ -9,8 +9,8 @@
 #include <simgrid/s4u/Engine.hpp>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/cluster.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/predict/analytic.hpp"
 #include "sim/flows.hpp"
 #include "sim/network.hpp"
 

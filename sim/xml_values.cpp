@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "model/plain_text.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/plain_text.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::sim {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/units.hpp"
+#include "model/base/units.hpp"
 #include "sim/xml_document.hpp"
 
 namespace tandem::sim {
@@ -19,7 +19,7 @@ namespace tandem::sim {
 // `text`, with `unit` if it has none: SimGrid takes bare numbers to be in its base unit.
 [[nodiscard]] std::string with_unit(std::string_view text, std::string_view unit);
 
-// The id of `node`: a name (model/plain_text.hpp) without blanks.
+// The id of `node`: a name (model/base/plain_text.hpp) without blanks.
 [[nodiscard]] std::string read_id(const XmlDocument& document, pugi::xml_node node);
 
 // A positive bandwidth.

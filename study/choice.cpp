@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/galaxy.hpp"

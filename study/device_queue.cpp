@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::study {
 

@@ -8,10 +8,10 @@
 #include <sstream>
 #include <utility>
 
-#include "model/analytic.hpp"
-#include "model/announcement.hpp"
-#include "model/statistics.hpp"
-#include "model/variation.hpp"
+#include "model/base/statistics.hpp"
+#include "model/cluster/variation.hpp"
+#include "model/graph/announcement.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/extrapolation.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "model/bottleneck.hpp"
-#include "model/result.hpp"
-#include "model/scheduler.hpp"
-#include "model/trace.hpp"
+#include "model/graph/scheduler.hpp"
+#include "model/predict/bottleneck.hpp"
+#include "model/report/result.hpp"
+#include "model/report/trace.hpp"
 #include "planner/plan.hpp"
 #include "planner/serving/inference_request.hpp"
 #include "planner/serving/policy.hpp"

@@ -5,9 +5,9 @@
 #include <functional>
 #include <string>
 
-#include "model/cluster.hpp"
-#include "model/csv.hpp"
-#include "model/transformer.hpp"
+#include "model/base/csv.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::study {
 

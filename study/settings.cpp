@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "model/cluster_edit.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "planner/device_choice.hpp"
 #include "planner/group_search.hpp"
 #include "planner/serving/chunk_search.hpp"

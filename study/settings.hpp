@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/lowering.hpp"
 #include "study/choice.hpp"
 

@@ -1,6 +1,6 @@
 #include "study/swap.hpp"
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::study {
 

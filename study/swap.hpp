@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "model/units.hpp"
+#include "model/base/units.hpp"
 
 namespace tandem::study {
 

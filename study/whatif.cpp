@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "model/cluster_edit.hpp"
-#include "model/error.hpp"
-#include "model/variation.hpp"
+#include "model/base/error.hpp"
+#include "model/cluster/cluster_edit.hpp"
+#include "model/cluster/variation.hpp"
 #include "planner/head_search.hpp"
 #include "planner/lowering.hpp"
 #include "planner/request_checks.hpp"

@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "model/comparison.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/report/comparison.hpp"
 
 namespace tandem::test::cli_comparison_test {
 namespace {

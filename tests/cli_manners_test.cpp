@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/quantity_text.hpp"
+#include "model/base/quantity_text.hpp"
 #include "tests/cli_program.hpp"
 
 namespace tandem::test::cli_manners_test {

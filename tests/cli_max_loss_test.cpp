@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/digest.hpp"
+#include "model/base/digest.hpp"
 #include "tests/cli_program.hpp"
 
 namespace tandem::test::cli_max_loss_test {

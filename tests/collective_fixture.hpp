@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/collective/all_to_all.hpp"
 #include "planner/collective/collective.hpp"
 

@@ -14,8 +14,8 @@
 #include "exec/master.hpp"
 #include "exec/runtime/device_run.hpp"
 #include "memory_transport.hpp"
-#include "model/error.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/work.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::testing {

@@ -10,8 +10,8 @@
 #include "compute_fixture.hpp"
 #include "exec/cache/block_cache.hpp"
 #include "exec/kernels/cached_row.hpp"
-#include "model/cache_copies.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/cache_copies.hpp"
 #include "tests/storage_fixture.hpp"
 
 namespace tandem::exec::exec_block_cache_test {

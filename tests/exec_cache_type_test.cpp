@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compute_fixture.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 

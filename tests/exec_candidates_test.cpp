@@ -12,7 +12,7 @@
 
 #include "exec/candidates.hpp"
 #include "exec/sampling.hpp"
-#include "model/candidates.hpp"
+#include "model/graph/candidates.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_candidates_test {

@@ -5,7 +5,7 @@
 
 #include "compute_fixture.hpp"
 #include "exec/kernels/attention.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "tests/storage_fixture.hpp"
 
 namespace tandem::exec::exec_compute_errors_test {

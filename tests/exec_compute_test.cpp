@@ -10,7 +10,7 @@
 #include "exec/kernels/attention.hpp"
 #include "exec/weights/block_codec.hpp"
 #include "exec/weights/layout.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "sampled.hpp"
 #include "tests/storage_fixture.hpp"
 

@@ -15,7 +15,7 @@
 
 #include "exec/compute_state.hpp"
 #include "exec/weights/random.hpp"
-#include "model/accesses.hpp"
+#include "model/graph/accesses.hpp"
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 

@@ -22,7 +22,7 @@
 #include "exec/emulation/rehearsal.hpp"
 #include "exec/emulation/turn.hpp"
 #include "exec/synthetic_shard.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/lowering.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"

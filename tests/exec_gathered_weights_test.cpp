@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/weights/layout.hpp"
-#include "model/memory.hpp"
+#include "model/graph/memory.hpp"
 #include "planner/search.hpp"
 #include "sampled.hpp"
 #include "sparse_runs.hpp"

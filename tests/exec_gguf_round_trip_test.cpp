@@ -14,7 +14,7 @@
 #include "exec/weights/random.hpp"
 #include "exec/weights/shard.hpp"
 #include "exec/weights/weights_digest.hpp"
-#include "model/format_choice.hpp"
+#include "model/transformer/format_choice.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_gguf_round_trip_test {

@@ -9,7 +9,7 @@
 
 #include "exec/compute.hpp"
 #include "exec/weights/random.hpp"
-#include "model/memory.hpp"
+#include "model/graph/memory.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_merge_test {

@@ -12,7 +12,7 @@
 #include "exec/profile.hpp"
 #include "exec/profile_disk.hpp"
 #include "exec/profile_fit.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec::exec_profile_test {
 

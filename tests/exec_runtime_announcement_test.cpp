@@ -12,8 +12,8 @@
 #include "device_threads.hpp"
 #include "exec/emulation/ledger_transport.hpp"
 #include "exec/weights/random.hpp"
-#include "model/analytic.hpp"
-#include "model/announcement.hpp"
+#include "model/graph/announcement.hpp"
+#include "model/predict/analytic.hpp"
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 

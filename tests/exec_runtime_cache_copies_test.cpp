@@ -8,8 +8,8 @@
 
 #include "exec/runtime/runtime.hpp"
 #include "exec/weights/random.hpp"
-#include "model/cache_copies.hpp"
-#include "model/program.hpp"
+#include "model/graph/cache_copies.hpp"
+#include "model/predict/program.hpp"
 #include "planner/lowering.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "exec/runtime/lane_programs.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec::exec_runtime_lane_programs_test {
 namespace {

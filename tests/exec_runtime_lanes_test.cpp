@@ -12,7 +12,7 @@
 
 #include "exec/runtime/lanes.hpp"
 #include "memory_transport.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec::exec_runtime_lanes_test {
 namespace {

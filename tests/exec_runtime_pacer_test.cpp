@@ -4,7 +4,7 @@
 
 #include "exec/emulation/drift.hpp"
 #include "exec/emulation/pacer.hpp"
-#include "model/cost_model.hpp"
+#include "model/predict/cost_model.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_runtime_pacer_test {

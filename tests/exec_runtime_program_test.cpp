@@ -10,7 +10,7 @@
 
 #include "collective_fixture.hpp"
 #include "exec/runtime/lane_programs.hpp"
-#include "model/program.hpp"
+#include "model/predict/program.hpp"
 #include "planner/search.hpp"
 #include "relay_support.hpp"
 #include "serial_executor.hpp"

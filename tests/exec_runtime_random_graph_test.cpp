@@ -14,7 +14,7 @@
 #include "exec/runtime/runtime.hpp"
 #include "exec/weights/random.hpp"
 #include "exec_transport_pair.hpp"
-#include "model/message_places.hpp"
+#include "model/graph/message_places.hpp"
 #include "relay_support.hpp"
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"

@@ -6,8 +6,8 @@
 
 #include "exec/runtime/device_run.hpp"
 #include "exec/runtime/run_result.hpp"
-#include "model/error.hpp"
-#include "model/program.hpp"
+#include "model/base/error.hpp"
+#include "model/predict/program.hpp"
 #include "run_accounts.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"

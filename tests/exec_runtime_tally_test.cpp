@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exec/runtime/run_result.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "run_accounts.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"

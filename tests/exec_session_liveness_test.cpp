@@ -16,7 +16,7 @@
 #include "exec/weights/block_assembly.hpp"
 #include "exec/weights/random.hpp"
 #include "exec_session_processes.hpp"
-#include "model/result.hpp"
+#include "model/report/result.hpp"
 #include "serial_executor.hpp"
 
 namespace tandem::exec::exec_session_liveness_test {

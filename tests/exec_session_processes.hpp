@@ -19,7 +19,7 @@
 
 #include "exec/master.hpp"
 #include "exec/worker.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::testing {

@@ -15,7 +15,7 @@
 #include "exec/transport/listener.hpp"
 #include "exec/transport/mesh.hpp"
 #include "exec/transport/tcp_transport.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec::test {
 

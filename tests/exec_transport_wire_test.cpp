@@ -10,7 +10,7 @@
 #include "exec/transport/frame_reader.hpp"
 #include "exec/transport/wire.hpp"
 #include "exec_transport_pair.hpp"
-#include "model/announcement.hpp"
+#include "model/graph/announcement.hpp"
 #include "source_tree.hpp"
 
 namespace tandem::exec::exec_transport_wire_test {

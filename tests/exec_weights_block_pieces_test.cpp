@@ -8,7 +8,7 @@
 #include "block_support.hpp"
 #include "exec/weights/block_label.hpp"
 #include "exec/weights/random.hpp"
-#include "model/digest.hpp"
+#include "model/base/digest.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_weights_block_pieces_test {

@@ -14,8 +14,8 @@
 #include "exec/weights/block_store.hpp"
 #include "exec/weights/boot_id.hpp"
 #include "exec/weights/random.hpp"
-#include "model/digest.hpp"
-#include "model/error.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/error.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_weights_block_record_test {

@@ -13,7 +13,7 @@
 #include "exec/weights/block_store.hpp"
 #include "exec/weights/random.hpp"
 #include "exec/weights/resident_blocks.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_weights_block_store_test {

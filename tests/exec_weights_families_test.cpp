@@ -18,7 +18,7 @@
 #include "exec/weights/shard.hpp"
 #include "exec/weights/tensor_names.hpp"
 #include "exec/weights/tensors.hpp"
-#include "model/memory.hpp"
+#include "model/graph/memory.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 

@@ -16,7 +16,7 @@
 #include "exec/weights/block_codec.hpp"
 #include "exec/weights/random.hpp"
 #include "kernel_test_support.hpp"
-#include "model/digest.hpp"
+#include "model/base/digest.hpp"
 #include "source_tree.hpp"
 
 namespace tandem::exec::exec_weights_golden_blocks_test {

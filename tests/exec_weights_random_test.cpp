@@ -8,7 +8,7 @@
 #include "exec/weights/random.hpp"
 #include "exec/weights/safetensors.hpp"
 #include "exec/weights/shard.hpp"
-#include "model/digest.hpp"
+#include "model/base/digest.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_weights_random_test {

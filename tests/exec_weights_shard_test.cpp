@@ -15,7 +15,7 @@
 #include "exec/weights/shard.hpp"
 #include "exec/weights/slicing.hpp"
 #include "exec/weights/tensors.hpp"
-#include "model/digest.hpp"
+#include "model/base/digest.hpp"
 #include "sampled.hpp"
 #include "weights_support.hpp"
 

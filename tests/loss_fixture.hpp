@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::test {
 

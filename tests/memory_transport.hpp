@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "exec/transport/transport.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::testing {
 

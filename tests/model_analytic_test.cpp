@@ -7,8 +7,8 @@
 #include <random>
 #include <tuple>
 
-#include "model/analytic.hpp"
-#include "model/message_places.hpp"
+#include "model/graph/message_places.hpp"
+#include "model/predict/analytic.hpp"
 #include "tests/model_fixtures.hpp"
 #include "tests/relay_support.hpp"
 

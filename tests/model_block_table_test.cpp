@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "model/block_table.hpp"
-#include "model/error.hpp"
-#include "model/memory.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/block_table.hpp"
+#include "model/graph/memory.hpp"
 
 namespace tandem::model::model_block_table_test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "model/channel_slots.hpp"
+#include "model/graph/channel_slots.hpp"
 
 namespace tandem::model::model_channel_slots_test {
 namespace {

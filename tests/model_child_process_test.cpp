@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "model/child_process.hpp"
+#include "model/base/child_process.hpp"
 
 namespace tandem::model::model_child_process_test {
 namespace {

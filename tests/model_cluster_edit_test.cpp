@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "model/cluster_edit.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "tests/collective_fixture.hpp"
 #include "tests/model_fixtures.hpp"
 

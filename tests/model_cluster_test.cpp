@@ -4,7 +4,7 @@
 #include <limits>
 #include <random>
 
-#include "model/limits.hpp"
+#include "model/base/limits.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_cluster_test {

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "model/communication.hpp"
+#include "model/report/communication.hpp"
 
 namespace tandem::model::model_communication_test {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "model/error.hpp"
-#include "model/folder_config.hpp"
-#include "model/transformer.hpp"
+#include "model/base/error.hpp"
+#include "model/config/folder_config.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::model::model_config_families_test {
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "model/cost_model.hpp"
+#include "model/predict/cost_model.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_cost_model_test {

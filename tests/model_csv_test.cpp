@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "model/csv.hpp"
+#include "model/base/csv.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_csv_test {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "model/device_profile.hpp"
+#include "model/predict/device_profile.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_device_profile_test {

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "model/digest.hpp"
+#include "model/base/digest.hpp"
 
 namespace tandem::model::model_digest_test {
 

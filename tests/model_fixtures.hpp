@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "model/cluster.hpp"
-#include "model/error.hpp"
-#include "model/transformer.hpp"
+#include "model/base/error.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/transformer/transformer.hpp"
 #include "source_tree.hpp"
 
 namespace tandem::model::test {

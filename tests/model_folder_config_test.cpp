@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "model/folder_config.hpp"
+#include "model/config/folder_config.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_folder_config_test {

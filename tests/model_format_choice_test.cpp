@@ -3,8 +3,8 @@
 #include <set>
 #include <string>
 
-#include "model/format_choice.hpp"
-#include "model/work.hpp"
+#include "model/graph/work.hpp"
+#include "model/transformer/format_choice.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_format_choice_test {

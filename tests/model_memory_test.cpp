@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "model/memory.hpp"
+#include "model/graph/memory.hpp"
 #include "tests/model_fixtures.hpp"
 #include "tests/storage_fixture.hpp"
 

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "model/accesses.hpp"
-#include "model/conflicts.hpp"
-#include "model/cost_model.hpp"
-#include "model/device_profile.hpp"
-#include "model/memory.hpp"
-#include "model/message_places.hpp"
-#include "model/work.hpp"
+#include "model/graph/accesses.hpp"
+#include "model/graph/conflicts.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/message_places.hpp"
+#include "model/graph/work.hpp"
+#include "model/predict/cost_model.hpp"
+#include "model/predict/device_profile.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_merge_test {

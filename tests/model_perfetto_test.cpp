@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "model/trace.hpp"
+#include "model/report/trace.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_perfetto_test {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/plain_text.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/plain_text.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::model::model_plain_text_test {
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "model/quantity_text.hpp"
+#include "model/base/quantity_text.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_quantity_text_test {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "model/result.hpp"
+#include "model/report/result.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_result_test {

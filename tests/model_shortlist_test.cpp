@@ -4,11 +4,11 @@
 
 #include <stdexcept>
 
-#include "model/accesses.hpp"
-#include "model/candidates.hpp"
-#include "model/conflicts.hpp"
-#include "model/cost_model.hpp"
-#include "model/work.hpp"
+#include "model/graph/accesses.hpp"
+#include "model/graph/candidates.hpp"
+#include "model/graph/conflicts.hpp"
+#include "model/graph/work.hpp"
+#include "model/predict/cost_model.hpp"
 
 namespace tandem::model::model_shortlist_test {
 namespace {

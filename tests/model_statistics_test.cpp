@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "model/statistics.hpp"
+#include "model/base/statistics.hpp"
 
 namespace tandem::model::model_statistics_test {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <system_error>
 
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::test::model_system_fault_test {
 namespace {

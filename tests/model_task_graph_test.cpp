@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "model/task_graph.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::model::model_task_graph_test {
 namespace {

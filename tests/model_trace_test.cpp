@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "model/trace.hpp"
+#include "model/report/trace.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_trace_test {

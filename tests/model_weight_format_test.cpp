@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "model/cost_model.hpp"
-#include "model/memory.hpp"
-#include "model/work.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/work.hpp"
+#include "model/predict/cost_model.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_weight_format_test {

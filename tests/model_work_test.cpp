@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "model/work.hpp"
+#include "model/graph/work.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::model::model_work_test {

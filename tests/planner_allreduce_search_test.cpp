@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "collective_fixture.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/allreduce_search.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
-#include "model/analytic.hpp"
-#include "model/announcement.hpp"
+#include "model/graph/announcement.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"

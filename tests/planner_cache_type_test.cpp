@@ -6,10 +6,10 @@
 #include <string>
 #include <variant>
 
-#include "model/cost_model.hpp"
-#include "model/error.hpp"
-#include "model/memory.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/work.hpp"
+#include "model/predict/cost_model.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"

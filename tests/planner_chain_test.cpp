@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/cluster_edit.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "planner/partition/chain.hpp"
 #include "planner/rate_search.hpp"
 #include "planner/search.hpp"

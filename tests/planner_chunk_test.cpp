@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/request_results.hpp"

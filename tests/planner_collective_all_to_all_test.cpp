@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
-#include "model/conflicts.hpp"
-#include "model/work.hpp"
+#include "model/graph/conflicts.hpp"
+#include "model/graph/work.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_collective_all_to_all_test {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
-#include "model/conflicts.hpp"
-#include "model/error.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/conflicts.hpp"
+#include "model/graph/work.hpp"
 #include "planner_fixture.hpp"
 #include "sampled.hpp"
 

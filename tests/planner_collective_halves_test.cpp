@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
-#include "model/conflicts.hpp"
-#include "model/message_places.hpp"
-#include "model/work.hpp"
+#include "model/graph/conflicts.hpp"
+#include "model/graph/message_places.hpp"
+#include "model/graph/work.hpp"
 #include "planner/collective/halving.hpp"
 #include "planner/collective/tree.hpp"
 #include "planner_fixture.hpp"

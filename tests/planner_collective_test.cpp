@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "collective_fixture.hpp"
-#include "model/error.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/work.hpp"
 #include "planner/collective/all_to_all.hpp"
 #include "planner/collective/halving.hpp"
 #include "planner/collective/hierarchical.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
-#include "model/conflicts.hpp"
+#include "model/graph/conflicts.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
-#include "model/conflicts.hpp"
-#include "model/error.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/conflicts.hpp"
+#include "model/graph/work.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner/share_candidates.hpp"

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/cluster_edit.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "planner/device_choice.hpp"
 #include "planner_fixture.hpp"
 

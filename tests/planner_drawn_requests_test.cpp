@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/serving/drawn_requests.hpp"
 
 namespace tandem::test::planner_drawn_requests_test {

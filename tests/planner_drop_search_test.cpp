@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "loss_fixture.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/drop_search.hpp"
 #include "planner/objective.hpp"
 #include "rooms.hpp"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"

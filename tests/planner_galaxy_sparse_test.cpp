@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "model/error.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/work.hpp"
 #include "planner/bound.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"

@@ -6,11 +6,11 @@
 #include <variant>
 #include <vector>
 
-#include "model/channel_slots.hpp"
-#include "model/conflicts.hpp"
-#include "model/error.hpp"
-#include "model/memory.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/channel_slots.hpp"
+#include "model/graph/conflicts.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/work.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner/storage.hpp"

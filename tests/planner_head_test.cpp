@@ -10,9 +10,9 @@
 #include <variant>
 #include <vector>
 
-#include "model/cluster_edit.hpp"
-#include "model/conflicts.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/cluster/cluster_edit.hpp"
+#include "model/graph/conflicts.hpp"
 #include "planner/bound.hpp"
 #include "planner/head_search.hpp"
 #include "planner/lowering.hpp"

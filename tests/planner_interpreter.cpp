@@ -7,7 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::test {

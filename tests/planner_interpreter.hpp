@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "model/task_graph.hpp"
+#include "model/graph/task_graph.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::test {

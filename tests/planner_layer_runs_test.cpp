@@ -8,7 +8,7 @@
 #include <random>
 #include <variant>
 
-#include "model/cluster_edit.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "planner/group_search.hpp"
 #include "planner/partition/layer_runs.hpp"
 #include "planner/rate_search.hpp"

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/architecture.hpp"
+#include "model/transformer/architecture.hpp"
 #include "planner/least_request_time.hpp"
 #include "planner/partition/share_search.hpp"
 #include "planner/search.hpp"

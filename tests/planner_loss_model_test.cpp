@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "loss_fixture.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/loss_model.hpp"
 #include "planner/search.hpp"
 #include "rooms.hpp"

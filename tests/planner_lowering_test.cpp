@@ -5,8 +5,8 @@
 #include <map>
 #include <random>
 
-#include "model/error.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/work.hpp"
 #include "planner/lowering.hpp"
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/storage.hpp"

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <random>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/partition/galaxy.hpp"
 #include "planner/partition/largest_remainder.hpp"
 #include "planner/partition/proportions.hpp"

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <random>
 
-#include "model/error.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/work.hpp"
 #include "planner/partition/layers.hpp"
 #include "planner/search.hpp"
 #include "planner/strategy/pipeline.hpp"

@@ -4,8 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "model/error.hpp"
-#include "model/limits.hpp"
+#include "model/base/error.hpp"
+#include "model/base/limits.hpp"
 #include "planner/search.hpp"
 #include "planner/storage.hpp"
 #include "planner_fixture.hpp"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/plan_file.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/planned_service.hpp"

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/work.hpp"
+#include "model/graph/work.hpp"
+#include "model/predict/analytic.hpp"
 #include "model_fixtures.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/serving/request_results.hpp"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "model/error.hpp"
-#include "model/recurrent.hpp"
+#include "model/base/error.hpp"
+#include "model/predict/pipeline_law.hpp"
 #include "recurrent_fixture.hpp"
 
 namespace tandem::test::planner_ring_law_test {

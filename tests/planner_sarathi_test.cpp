@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/serving/request_scheduler.hpp"
 
 namespace tandem::test::planner_sarathi_test {

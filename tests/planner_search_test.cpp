@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"
 #include "tests/storage_fixture.hpp"

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/serving/request_results.hpp"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/work.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "model/architecture.hpp"
-#include "model/program.hpp"
+#include "model/predict/program.hpp"
+#include "model/transformer/architecture.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/split_clock.hpp"
 #include "planner/search.hpp"
@@ -30,7 +30,7 @@ using planner::SplitClock;
 constexpr std::int32_t kMiddle = 1;
 
 // When a step's result is there, if one action takes `more` seconds longer: actions one by one, by
-// the rules of model/analytic.hpp.
+// the rules of model/predict/analytic.hpp.
 double end_of_result(const Plan& plan, const model::TaskGraph& graph, const model::Program& program,
                      ActionIndex delayed, double more) {
   const model::CostModel costs = plan.cost_model();

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "model/conflicts.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/conflicts.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/moves_choice.hpp"

@@ -9,11 +9,11 @@
 #include <random>
 #include <set>
 
-#include "model/analytic.hpp"
-#include "model/conflicts.hpp"
-#include "model/error.hpp"
-#include "model/layer_runs.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/conflicts.hpp"
+#include "model/graph/work.hpp"
+#include "model/predict/analytic.hpp"
+#include "model/transformer/layer_runs.hpp"
 #include "planner/group_search.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/layers.hpp"

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/head_search.hpp"
 #include "planner/lowering.hpp"

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "model/cluster_edit.hpp"
-#include "model/conflicts.hpp"
+#include "model/cluster/cluster_edit.hpp"
+#include "model/graph/conflicts.hpp"
 #include "planner/lowering.hpp"
 #include "planner/token_ffn.hpp"
 #include "planner_fixture.hpp"

@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "model/analytic.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/lowering.hpp"
 #include "planner/storage.hpp"
 #include "planner/window.hpp"

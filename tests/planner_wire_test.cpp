@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "model/error.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/work.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner/storage.hpp"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/scheduler.hpp"
+#include "model/graph/scheduler.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/recurrent.hpp"
 #include "planner/search.hpp"

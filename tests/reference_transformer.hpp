@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "exec/synthetic_shard.hpp"
-#include "model/range.hpp"
-#include "model/transformer.hpp"
+#include "model/base/range.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::testing {
 

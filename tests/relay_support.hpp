@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "model/task_graph.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::test {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exec/runtime/run_result.hpp"
-#include "model/program.hpp"
+#include "model/predict/program.hpp"
 
 namespace tandem::testing {
 

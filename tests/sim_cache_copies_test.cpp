@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/cache_copies.hpp"
-#include "model/program.hpp"
+#include "model/graph/cache_copies.hpp"
+#include "model/predict/analytic.hpp"
+#include "model/predict/program.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "sim/child.hpp"
 
 namespace tandem::sim::sim_child_test {

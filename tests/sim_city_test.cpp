@@ -5,8 +5,8 @@
 #include <fstream>
 #include <string>
 
-#include "model/digest.hpp"
-#include "model/error.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/error.hpp"
 #include "sim/city.hpp"
 #include "sim/platform.hpp"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
-#include "model/work.hpp"
+#include "model/graph/work.hpp"
 #include "planner/collective/all_to_all.hpp"
 #include "planner/collective/halving.hpp"
 #include "planner/collective/star.hpp"

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/extension.hpp"
+#include "model/predict/extension.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"
 #include "sim_fixture.hpp"

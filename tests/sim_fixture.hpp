@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/analytic.hpp"
-#include "model/cost_model.hpp"
+#include "model/predict/analytic.hpp"
+#include "model/predict/cost_model.hpp"
 #include "sim/replay.hpp"
 
 namespace tandem::sim::testing {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
-#include "model/communication.hpp"
+#include "model/report/communication.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "sim_fixture.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "sim/platform.hpp"
 #include "source_tree.hpp"
 

@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "model/error.hpp"
-#include "model/message_places.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/message_places.hpp"
 #include "relay_support.hpp"
 #include "sim/replay.hpp"
 #include "sim_fixture.hpp"

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <variant>
 
-#include "model/conflicts.hpp"
+#include "model/graph/conflicts.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/memory.hpp"
+#include "model/graph/memory.hpp"
 
 namespace tandem::test {
 

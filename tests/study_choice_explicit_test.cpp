@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/device_choice.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "model/cluster_edit.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/serving_plan.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/cluster_edit.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "planner/collective/proximity.hpp"
 #include "sim/platform.hpp"
 #include "source_tree.hpp"

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "study/device_queue.hpp"
 
 namespace tandem::study::study_device_queue_test {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "model/work.hpp"
+#include "model/graph/work.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
 #include "source_tree.hpp"

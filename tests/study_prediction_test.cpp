@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"
 #include "study/prediction.hpp"

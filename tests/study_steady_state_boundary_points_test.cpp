@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "study/steady_state/boundary_points.hpp"
 
 namespace tandem::study::testing::study_steady_state_boundary_points_test {

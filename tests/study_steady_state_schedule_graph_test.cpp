@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "steady_state_draws.hpp"
 #include "study/steady_state/recurrence.hpp"
 #include "study/steady_state/schedule_graph.hpp"

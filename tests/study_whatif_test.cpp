@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "model/cluster_edit.hpp"
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "planner/search.hpp"
 #include "planner/strategy/stages.hpp"
 #include "sim/platform.hpp"

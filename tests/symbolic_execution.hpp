@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "model/accesses.hpp"
-#include "model/error.hpp"
-#include "model/message_places.hpp"
-#include "model/task_graph.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/accesses.hpp"
+#include "model/graph/message_places.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::test {
 

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "model/error.hpp"
-#include "model/memory.hpp"
-#include "model/transformer.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/memory.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::testing {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cli/files/files.hpp"
-#include "model/child_process.hpp"
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/child_process.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "exec/weights/atomic_file.hpp"
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::cli {
 namespace fs = std::filesystem;

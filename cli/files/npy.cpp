@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "cli/files/files.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::cli {
 namespace fs = std::filesystem;

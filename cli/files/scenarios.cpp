@@ -8,7 +8,7 @@
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "exec/weights/read_file.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::cli {
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::cli {
 

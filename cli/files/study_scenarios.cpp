@@ -6,8 +6,8 @@
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
 #include "exec/gguf/gguf_file.hpp"
-#include "model/csv.hpp"
-#include "model/digest.hpp"
+#include "model/base/csv.hpp"
+#include "model/base/digest.hpp"
 #include "sim/platform.hpp"
 
 namespace tandem::cli {

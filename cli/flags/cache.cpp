@@ -1,8 +1,8 @@
 #include "cli/flags/cache.hpp"
 
 #include "exec/weights/block_store.hpp"
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::cli {
 

@@ -3,7 +3,7 @@
 // `--cache-type`: in what keys and values are kept.
 
 #include "cli/flags/options.hpp"
-#include "model/cache_format.hpp"
+#include "model/transformer/cache_format.hpp"
 
 namespace tandem::cli {
 

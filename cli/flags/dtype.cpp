@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/format_choice.hpp"
+#include "model/transformer/format_choice.hpp"
 
 namespace tandem::cli {
 std::optional<model::WeightFormats> dtype_of(const Options& options,

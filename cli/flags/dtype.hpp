@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cli/flags/options.hpp"
-#include "model/transformer.hpp"
-#include "model/weight_format.hpp"
+#include "model/transformer/transformer.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::cli {
 

@@ -5,9 +5,9 @@
 #include <system_error>
 
 #include "cli/files/files.hpp"
-#include "model/digest.hpp"
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -9,9 +9,9 @@
 #include <numeric>
 #include <utility>
 
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -1,6 +1,6 @@
 #include "cli/flags/outcome.hpp"
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::cli {
 

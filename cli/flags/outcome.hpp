@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/flags/options.hpp"
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::cli {

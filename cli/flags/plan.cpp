@@ -11,9 +11,9 @@
 #include "cli/flags/loss.hpp"
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/workload.hpp"
-#include "model/candidates.hpp"
-#include "model/error.hpp"
-#include "model/stated_profiles.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/candidates.hpp"
+#include "model/predict/stated_profiles.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/stages.hpp"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cli/flags/options.hpp"
-#include "model/release_rule.hpp"
-#include "model/wire_format.hpp"
+#include "model/graph/release_rule.hpp"
+#include "model/transformer/wire_format.hpp"
 #include "planner/decode_moves.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"

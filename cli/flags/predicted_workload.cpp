@@ -7,7 +7,7 @@
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/workload.hpp"
 #include "exec/gguf/gguf_file.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::cli {
 namespace {

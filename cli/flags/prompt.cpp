@@ -6,8 +6,8 @@
 
 #include "cli/files/files.hpp"
 #include "exec/tokenizer/chat/model_chat.hpp"
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "cli/flags/options.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::cli {
 

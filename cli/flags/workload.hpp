@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cli/flags/options.hpp"
-#include "model/result.hpp"
-#include "model/transformer.hpp"
+#include "model/report/result.hpp"
+#include "model/transformer/transformer.hpp"
 #include "planner/plan_file.hpp"
 #include "planner/serving/inference_request.hpp"
 #include "planner/serving/policy.hpp"

@@ -5,8 +5,8 @@
 #include <ostream>
 #include <string>
 
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
 
 namespace tandem::cli {
 namespace {

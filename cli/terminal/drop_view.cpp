@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <ostream>
 
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "cli/terminal/line_log.hpp"
 #include "cli/terminal/standard_output.hpp"
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
 
 namespace tandem::cli {
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "cli/flags/outcome.hpp"
-#include "model/format_choice.hpp"
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
+#include "model/transformer/format_choice.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/positions.hpp"
 #include "planner/strategy/head.hpp"

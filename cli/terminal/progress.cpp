@@ -5,7 +5,7 @@
 #include <iostream>
 #include <utility>
 
-#include "model/quantity_text.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::cli {
 namespace {

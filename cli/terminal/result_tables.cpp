@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/quantity_text.hpp"
-#include "model/statistics.hpp"
-#include "model/text_table.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/statistics.hpp"
+#include "model/base/text_table.hpp"
 
 namespace tandem::cli {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "model/result.hpp"
+#include "model/report/result.hpp"
 
 namespace tandem::cli {
 

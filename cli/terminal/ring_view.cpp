@@ -4,8 +4,8 @@
 #include <ostream>
 #include <string>
 
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
 #include "planner/rate_search.hpp"
 #include "planner/recurrent.hpp"
 #include "planner/strategy/stages.hpp"

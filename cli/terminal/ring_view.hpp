@@ -5,7 +5,7 @@
 #include <iosfwd>
 #include <nlohmann/json.hpp>
 
-#include "model/recurrent.hpp"
+#include "model/predict/pipeline_law.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::cli {

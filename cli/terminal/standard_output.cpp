@@ -9,7 +9,7 @@
 #include <string>
 #include <system_error>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::cli {
 

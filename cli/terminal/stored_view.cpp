@@ -7,9 +7,9 @@
 
 #include "exec/weights/model_folder.hpp"
 #include "exec/weights/weight_source.hpp"
-#include "model/format_choice.hpp"
-#include "model/quantity_text.hpp"
-#include "model/units.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/units.hpp"
+#include "model/transformer/format_choice.hpp"
 
 namespace tandem::cli {
 namespace {

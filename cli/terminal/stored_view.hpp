@@ -8,8 +8,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "model/transformer.hpp"
-#include "model/weight_format.hpp"
+#include "model/transformer/transformer.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::cli {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The memory of one device's key/value cache: blocks of positions (model/block_table.hpp), each
-// with the keys and values of all layers and key/value heads that the device has.
+// The memory of one device's key/value cache: blocks of positions (model/graph/block_table.hpp),
+// each with the keys and values of all layers and key/value heads that the device has.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 #include "exec/kernels/attention.hpp"
 #include "exec/weights/aligned_buffer.hpp"
-#include "model/block_table.hpp"
-#include "model/memory.hpp"
-#include "model/task_graph.hpp"
-#include "model/transformer.hpp"
+#include "model/graph/block_table.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 
@@ -24,7 +24,7 @@ class BlockCache {
 
   // A step begins: executes its cache operations and takes blocks for its rows' positions, with
   // the contents that they share. Returns the bytes that were copied for that
-  // (model/cache_copies.hpp). Throws as model::BlockTable does.
+  // (model/graph/cache_copies.hpp). Throws as model::BlockTable does.
   double begin(const model::Batch& batch);
   // The same, of `rows` of the batch; the positions of the others are another device's.
   double begin(const model::Batch& batch, model::Range rows);

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.hpp"
-#include "model/task_graph.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/task_graph.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::exec {

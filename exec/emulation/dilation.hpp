@@ -4,7 +4,7 @@
 // than there is.
 
 #include "exec/emulation/pacer.hpp"
-#include "model/cluster.hpp"
+#include "model/cluster/cluster.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::exec {

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <numeric>
 
-#include "model/statistics.hpp"
-#include "model/trace.hpp"
+#include "model/base/statistics.hpp"
+#include "model/report/trace.hpp"
 
 namespace tandem::exec {
 namespace {

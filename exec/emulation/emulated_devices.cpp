@@ -7,7 +7,7 @@
 #include "exec/open_files.hpp"
 #include "exec/plan_workers.hpp"
 #include "exec/transport/key.hpp"
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
 
 namespace tandem::exec {
 namespace {

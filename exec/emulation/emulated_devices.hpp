@@ -10,7 +10,7 @@
 #include "exec/emulation/local_cluster.hpp"
 #include "exec/emulation/turn.hpp"
 #include "exec/master_options.hpp"
-#include "model/result.hpp"
+#include "model/report/result.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::exec {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exec/transport/transport.hpp"
-#include "model/cluster.hpp"
+#include "model/cluster/cluster.hpp"
 
 namespace tandem::exec {
 

@@ -18,9 +18,9 @@
 #include <thread>
 
 #include "exec/weights/block_store.hpp"
-#include "model/child_process.hpp"
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/child_process.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
-#include "model/child_process.hpp"
+#include "model/base/child_process.hpp"
 
 namespace tandem::exec {
 

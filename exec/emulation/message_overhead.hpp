@@ -4,9 +4,9 @@
 
 #include <cstddef>
 
-#include "model/task_graph.hpp"
-#include "model/transformer.hpp"
-#include "model/units.hpp"
+#include "model/base/units.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

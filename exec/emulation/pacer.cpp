@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.hpp"
-#include "model/program.hpp"
-#include "model/statistics.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/base/statistics.hpp"
+#include "model/graph/work.hpp"
+#include "model/predict/program.hpp"
 
 namespace tandem::exec {
 namespace {

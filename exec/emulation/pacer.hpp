@@ -7,8 +7,8 @@
 
 #include "exec/emulation/message_overhead.hpp"
 #include "exec/emulation/turn.hpp"
-#include "model/cost_model.hpp"
-#include "model/task_graph.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/predict/cost_model.hpp"
 
 namespace tandem::exec {
 
@@ -23,7 +23,7 @@ struct MessageCopy {
   model::TaskKind kind = model::TaskKind::capture;
   model::DeviceIndex device = 0;  // whose it is
   model::CopySize size{};
-  bool computing_thread = false;  // sends or receives the message, too (model/program.hpp)
+  bool computing_thread = false;  // sends or receives the message, too (model/predict/program.hpp)
   // real: when it began, if that was before begin().
   std::chrono::steady_clock::time_point since = std::chrono::steady_clock::time_point::max();
 };

@@ -7,7 +7,7 @@
 
 #include "exec/compute.hpp"
 #include "exec/emulation/pacer.hpp"
-#include "model/task_graph.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::exec {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

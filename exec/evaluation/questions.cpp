@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "model/error.hpp"
-#include "model/json_value.hpp"
+#include "model/base/error.hpp"
+#include "model/base/json_value.hpp"
 
 namespace tandem::exec {
 namespace {

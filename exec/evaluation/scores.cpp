@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

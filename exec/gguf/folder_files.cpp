@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "exec/weights/read_file.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

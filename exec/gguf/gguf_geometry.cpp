@@ -11,9 +11,9 @@
 #include "exec/kernels/rope.hpp"
 #include "exec/weights/block_codec.hpp"
 #include "exec/weights/weight_source.hpp"
-#include "model/error.hpp"
-#include "model/limits.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/limits.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::exec {
 namespace {

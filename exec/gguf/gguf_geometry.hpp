@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/gguf/gguf_file.hpp"
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

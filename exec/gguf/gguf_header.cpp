@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::exec {
 namespace {

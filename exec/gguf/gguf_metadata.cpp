@@ -10,7 +10,7 @@
 
 #include "exec/gguf/gguf_geometry.hpp"
 #include "exec/gguf/gguf_words.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -8,7 +8,7 @@
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/gguf/gguf_writer.hpp"
 #include "exec/tokenizer/vocabulary.hpp"
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

@@ -9,7 +9,7 @@
 #include "exec/gguf/gguf_words.hpp"
 #include "exec/tokenizer/byte_alphabet.hpp"
 #include "exec/tokenizer/utf8.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

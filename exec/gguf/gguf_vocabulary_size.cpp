@@ -1,7 +1,7 @@
 #include "exec/gguf/gguf_vocabulary_size.hpp"
 
-#include "model/error.hpp"
-#include "model/transformer.hpp"
+#include "model/base/error.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

@@ -8,8 +8,8 @@
 
 #include "exec/gguf/gguf_geometry.hpp"
 #include "exec/weights/layout.hpp"
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::exec {
 namespace {

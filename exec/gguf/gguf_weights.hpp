@@ -4,7 +4,7 @@
 
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/weights/weight_source.hpp"
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

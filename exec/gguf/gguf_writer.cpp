@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "exec/gguf/gguf_header.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

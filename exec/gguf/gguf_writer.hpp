@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exec/weights/atomic_file.hpp"
-#include "model/weight_format.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::exec {
 

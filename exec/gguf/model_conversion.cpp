@@ -23,8 +23,8 @@
 #include "exec/weights/model_folder.hpp"
 #include "exec/weights/safetensors.hpp"
 #include "exec/weights/slicing.hpp"
-#include "model/error.hpp"
-#include "model/folder_config.hpp"
+#include "model/base/error.hpp"
+#include "model/config/folder_config.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "model/weight_format.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::exec {
 

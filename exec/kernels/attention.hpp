@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/cache_format.hpp"
+#include "model/transformer/cache_format.hpp"
 
 namespace tandem::exec {
 

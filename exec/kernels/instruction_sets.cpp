@@ -7,7 +7,7 @@
 
 #include "exec/kernels/integer_product.hpp"
 #include "exec/kernels/targets.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 // After targets.hpp, which says what the kernels are compiled for.
 #include <hwy/highway.h>
 

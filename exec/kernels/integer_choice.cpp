@@ -12,9 +12,9 @@
 #include "exec/weights/atomic_file.hpp"
 #include "exec/weights/block_codec.hpp"
 #include "exec/weights/read_file.hpp"
-#include "model/digest.hpp"
-#include "model/error.hpp"
-#include "model/json_value.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/error.hpp"
+#include "model/base/json_value.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "exec/kernels/integer_product.hpp"
-#include "model/weight_format.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::exec {
 

@@ -10,7 +10,7 @@
 
 #include "exec/weights/convert.hpp"
 #include "exec/weights/k_codec.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

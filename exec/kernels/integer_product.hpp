@@ -24,7 +24,7 @@
 #include <string_view>
 
 #include "exec/kernels/weight_operands.hpp"
-#include "model/weight_format.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::exec {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "exec/kernels/instruction_sets.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::exec {
 

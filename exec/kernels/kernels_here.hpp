@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "model/device_profile.hpp"
+#include "model/predict/device_profile.hpp"
 
 namespace tandem::exec {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "model/architecture.hpp"
+#include "model/transformer/architecture.hpp"
 
 namespace tandem::exec {
 

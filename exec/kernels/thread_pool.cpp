@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exec/kernels/scratch.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/weight_format.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::exec {
 

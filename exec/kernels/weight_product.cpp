@@ -7,7 +7,7 @@
 #include "exec/kernels/integer_product.hpp"
 #include "exec/kernels/product.hpp"
 #include "exec/kernels/scratch.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

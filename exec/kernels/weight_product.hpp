@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "exec/kernels/weight_operands.hpp"
-#include "model/weight_format.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::exec {
 

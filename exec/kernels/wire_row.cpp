@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "exec/weights/convert.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -1,11 +1,11 @@
 #pragma once
 
-// Rows of activations as they travel (model/wire_format.hpp).
+// Rows of activations as they travel (model/transformer/wire_format.hpp).
 
 #include <cstddef>
 #include <span>
 
-#include "model/wire_format.hpp"
+#include "model/transformer/wire_format.hpp"
 
 namespace tandem::exec {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "exec/runtime/process_facts.hpp"
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -24,7 +24,7 @@
 #include "exec/weights/block_store.hpp"
 #include "exec/weights/resident_blocks.hpp"
 #include "exec/weights/shard.hpp"
-#include "model/memory.hpp"
+#include "model/graph/memory.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/plan.hpp"
 

@@ -5,9 +5,9 @@
 #include <tuple>
 #include <utility>
 
-#include "model/channel_slots.hpp"
-#include "model/error.hpp"
-#include "model/message_places.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/channel_slots.hpp"
+#include "model/graph/message_places.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/program.hpp"
-#include "model/task_graph.hpp"
-#include "model/work.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/graph/work.hpp"
+#include "model/predict/program.hpp"
 
 namespace tandem::exec {
 
@@ -93,14 +93,13 @@ struct LanePrograms {
 
 // The programs of `device`, equivalent to executing the whole graph serially in index order:
 //   a cpu task is run in index order;
-//   captures and deliveries stand among them as model/message_places.hpp says, which is where the
-//   predictors charge them.
-// Payloads wait in slots as model/channel_slots.hpp says, so that no cyclic waiting can arise.
-// A task that depends on a transfer which this device sends may start when its payload is captured;
-// on a relay, when the message that it passes on is delivered.
-// A load starts as soon as the loads before it and the cpu tasks that it depends on are done; the
-// computing thread waits for it before the first task that depends on it, after everything else
-// that the task waits for.
+//   captures and deliveries stand among them as model/graph/message_places.hpp says, which is where
+//   the predictors charge them.
+// Payloads wait in slots as model/graph/channel_slots.hpp says, so that no cyclic waiting can
+// arise. A task that depends on a transfer which this device sends may start when its payload is
+// captured; on a relay, when the message that it passes on is delivered. A load starts as soon as
+// the loads before it and the cpu tasks that it depends on are done; the computing thread waits for
+// it before the first task that depends on it, after everything else that the task waits for.
 // Throws Error if the graph makes a task of this device depend on one that it cannot know to be
 // done.
 [[nodiscard]] LanePrograms make_lane_programs(const model::TaskGraph& graph,

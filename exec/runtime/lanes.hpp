@@ -152,7 +152,7 @@ class OutgoingLane final : public ChannelLane {
   void begin(std::int32_t step, const ChannelProgram& program,
              std::span<IncomingLane* const> arriving, ChannelLane* before = nullptr);
   // Returns storage for the payload of message `position`, which is no relay. Waits for room, which
-  // the program promises without this device's help (model/channel_slots.hpp).
+  // the program promises without this device's help (model/graph/channel_slots.hpp).
   [[nodiscard]] std::span<std::byte> room(std::int32_t position);
   // Says that the storage holds the payload, on this device's clock since `ready`.
   void send(std::int32_t position, Clock::time_point ready) { offer(position, ready, false); }

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "exec/runtime/device_run.hpp"
-#include "model/error.hpp"
-#include "model/json_value.hpp"
-#include "model/limits.hpp"
+#include "model/base/error.hpp"
+#include "model/base/json_value.hpp"
+#include "model/base/limits.hpp"
 #include "planner/serving/inference_request.hpp"
 
 namespace tandem::exec {

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "exec/runtime/run_spans.hpp"
-#include "model/error.hpp"
-#include "model/message_places.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/message_places.hpp"
+#include "model/graph/work.hpp"
 
 namespace tandem::exec {
 namespace {

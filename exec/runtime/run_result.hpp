@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "exec/runtime/device_run.hpp"
-#include "model/result.hpp"
-#include "model/trace.hpp"
+#include "model/report/result.hpp"
+#include "model/report/trace.hpp"
 
 namespace tandem::exec {
 

@@ -4,10 +4,10 @@
 #include <map>
 #include <memory>
 
-#include "model/error.hpp"
-#include "model/message_places.hpp"
-#include "model/program.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/message_places.hpp"
+#include "model/graph/work.hpp"
+#include "model/predict/program.hpp"
 
 namespace tandem::exec {
 namespace {

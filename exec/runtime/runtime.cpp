@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/announcement.hpp"
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
+#include "model/graph/announcement.hpp"
+#include "model/graph/work.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -23,8 +23,8 @@
 #include "exec/streaming/disk_lane.hpp"
 #include "exec/transport/activity.hpp"
 #include "exec/transport/transport.hpp"
-#include "model/memory.hpp"
-#include "model/task_graph.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::exec {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "exec/runtime/runtime.hpp"
-#include "model/accesses.hpp"
-#include "model/error.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/accesses.hpp"
+#include "model/graph/work.hpp"
 
 namespace tandem::exec {
 

@@ -5,8 +5,8 @@
 
 #include "exec/emulation/dilation.hpp"
 #include "exec/emulation/ledger_transport.hpp"
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::exec {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exec/runtime/time_log.hpp"
-#include "model/task_graph.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::exec {
 

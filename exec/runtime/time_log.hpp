@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/task_graph.hpp"
-#include "model/trace.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/report/trace.hpp"
 
 namespace tandem::exec {
 

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/range.hpp"
-#include "model/task_graph.hpp"
+#include "model/base/range.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::exec {
 

@@ -11,7 +11,7 @@
 
 #include "exec/weights/aligned_buffer.hpp"
 #include "exec/weights/read_file.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

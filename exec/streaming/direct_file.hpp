@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "model/descriptor.hpp"
+#include "model/base/descriptor.hpp"
 
 namespace tandem::exec {
 

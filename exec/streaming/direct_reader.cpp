@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "exec/streaming/direct_file.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

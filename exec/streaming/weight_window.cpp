@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "exec/weights/block_codec.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

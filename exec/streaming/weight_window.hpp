@@ -18,8 +18,8 @@
 #include "exec/weights/block_store.hpp"
 #include "exec/weights/layout.hpp"
 #include "exec/weights/shard.hpp"
-#include "model/memory.hpp"
-#include "model/task_graph.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::exec {
 

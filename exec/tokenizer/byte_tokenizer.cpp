@@ -2,7 +2,7 @@
 
 #include "exec/tokenizer/token_table.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

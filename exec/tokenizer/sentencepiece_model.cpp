@@ -9,7 +9,7 @@
 #include "exec/tokenizer/protobuf_wire.hpp"
 #include "exec/tokenizer/token_settings.hpp"
 #include "exec/tokenizer/utf8.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

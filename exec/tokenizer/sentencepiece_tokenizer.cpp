@@ -12,7 +12,7 @@
 #include "exec/tokenizer/sentencepiece_model.hpp"
 #include "exec/tokenizer/token_table.hpp"
 #include "exec/tokenizer/utf8.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

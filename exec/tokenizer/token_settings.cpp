@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "exec/weights/read_file.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

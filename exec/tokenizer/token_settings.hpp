@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exec/tokenizer/added_tokens.hpp"
-#include "model/json_value.hpp"
+#include "model/base/json_value.hpp"
 
 namespace tandem::exec {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "exec/tokenizer/token_settings.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

@@ -11,8 +11,8 @@
 #include "exec/tokenizer/vocabulary.hpp"
 #include "exec/tokenizer/word_piece_tokenizer.hpp"
 #include "exec/weights/read_file.hpp"
-#include "model/error.hpp"
-#include "model/json_value.hpp"
+#include "model/base/error.hpp"
+#include "model/base/json_value.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

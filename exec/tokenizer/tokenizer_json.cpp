@@ -8,8 +8,8 @@
 #include "exec/tokenizer/token_settings.hpp"
 #include "exec/tokenizer/utf8.hpp"
 #include "exec/weights/read_file.hpp"
-#include "model/error.hpp"
-#include "model/json_value.hpp"
+#include "model/base/error.hpp"
+#include "model/base/json_value.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -3,7 +3,7 @@
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

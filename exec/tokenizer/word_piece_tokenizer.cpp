@@ -9,7 +9,7 @@
 #include "exec/tokenizer/token_table.hpp"
 #include "exec/tokenizer/unicode_form.hpp"
 #include "exec/tokenizer/utf8.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::exec {
 

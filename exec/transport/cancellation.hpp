@@ -4,7 +4,7 @@
 #include <mutex>
 #include <string>
 
-#include "model/descriptor.hpp"
+#include "model/base/descriptor.hpp"
 
 namespace tandem::exec {
 

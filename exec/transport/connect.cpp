@@ -17,9 +17,9 @@
 #include "exec/transport/connection.hpp"
 #include "exec/transport/connection_link.hpp"
 #include "exec/transport/version_error.hpp"
-#include "model/descriptor.hpp"
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/descriptor.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "exec/transport/connection_link.hpp"
 #include "exec/transport/version_error.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

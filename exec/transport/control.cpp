@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "exec/transport/watched_peer.hpp"
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {

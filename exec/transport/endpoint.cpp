@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-#include "model/descriptor.hpp"
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/descriptor.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {

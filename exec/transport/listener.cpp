@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "exec/transport/connection_link.hpp"
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {

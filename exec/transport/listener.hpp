@@ -6,7 +6,7 @@
 #include <string>
 
 #include "exec/transport/connection.hpp"
-#include "model/descriptor.hpp"
+#include "model/base/descriptor.hpp"
 
 namespace tandem::exec {
 

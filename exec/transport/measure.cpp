@@ -13,9 +13,9 @@
 
 #include "exec/transport/mesh.hpp"
 #include "exec/weights/aligned_buffer.hpp"
-#include "model/memory.hpp"
-#include "model/statistics.hpp"
-#include "model/trace.hpp"
+#include "model/base/statistics.hpp"
+#include "model/graph/memory.hpp"
+#include "model/report/trace.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "model/device_profile.hpp"
-#include "model/transformer.hpp"
-#include "model/units.hpp"
+#include "model/base/units.hpp"
+#include "model/predict/device_profile.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 
-// As rates of a profile (model/device_profile.hpp).
+// As rates of a profile (model/predict/device_profile.hpp).
 struct MessageCosts {
   model::KindRate transfer{};
   model::InlineRates inlined{};

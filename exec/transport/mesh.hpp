@@ -9,8 +9,8 @@
 
 #include "exec/transport/listener.hpp"
 #include "exec/transport/tcp_transport.hpp"
-#include "model/memory.hpp"
-#include "model/task_graph.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::exec {
 

@@ -7,7 +7,7 @@
 #include "exec/transport/cancellation.hpp"
 #include "exec/transport/connection.hpp"
 #include "exec/transport/transport.hpp"
-#include "model/program.hpp"
+#include "model/predict/program.hpp"
 
 namespace tandem::exec {
 

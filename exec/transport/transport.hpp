@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "model/task_graph.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::exec {
 

@@ -2,7 +2,7 @@
 
 // Private to transport/.
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

@@ -9,9 +9,9 @@
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/version_error.hpp"
 #include "exec/transport/wire_fields.hpp"
-#include "model/announcement.hpp"
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
+#include "model/graph/announcement.hpp"
 
 namespace tandem::exec {
 namespace {

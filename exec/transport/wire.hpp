@@ -17,9 +17,9 @@
 
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/transport.hpp"
-#include "model/digest.hpp"
-#include "model/limits.hpp"
-#include "model/task_graph.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/limits.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::exec {
 

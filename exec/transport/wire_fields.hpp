@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "exec/transport/wire.hpp"
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::exec::wire {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "model/error.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "model/descriptor.hpp"
+#include "model/base/descriptor.hpp"
 
 namespace tandem::exec {
 

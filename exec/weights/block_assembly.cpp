@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "model/weight_format.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::exec {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "model/digest.hpp"
-#include "model/error.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exec/weights/block_pieces.hpp"
-#include "model/digest.hpp"
+#include "model/base/digest.hpp"
 
 namespace tandem::exec {
 

@@ -7,8 +7,8 @@
 #include "exec/weights/model_folder.hpp"
 #include "exec/weights/read_file.hpp"
 #include "exec/weights/slicing.hpp"
-#include "model/digest.hpp"
-#include "model/error.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -12,7 +12,7 @@
 #include "exec/weights/block_store.hpp"
 #include "exec/weights/layout.hpp"
 #include "exec/weights/weight_source.hpp"
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exec/weights/layout.hpp"
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

@@ -12,8 +12,8 @@
 
 #include "exec/weights/atomic_file.hpp"
 #include "exec/weights/boot_id.hpp"
-#include "model/digest.hpp"
-#include "model/error.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -16,9 +16,9 @@
 
 #include "exec/weights/block_record.hpp"
 #include "exec/weights/read_file.hpp"
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
-#include "model/system_fault.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/system_fault.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

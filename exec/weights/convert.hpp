@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "model/weight_format.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::exec {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "exec/weights/tensor_names.hpp"
-#include "model/memory.hpp"
-#include "model/task_graph.hpp"
-#include "model/transformer.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

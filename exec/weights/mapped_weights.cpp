@@ -11,7 +11,7 @@
 
 #include "exec/kernels/thread_pool.hpp"
 #include "exec/weights/block_record.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -12,7 +12,7 @@
 #include "exec/weights/read_file.hpp"
 #include "exec/weights/safetensors.hpp"
 #include "exec/weights/weight_source.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

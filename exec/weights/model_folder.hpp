@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

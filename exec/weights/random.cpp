@@ -13,8 +13,8 @@
 #include "exec/weights/convert.hpp"
 #include "exec/weights/layout.hpp"
 #include "exec/weights/safetensors.hpp"
-#include "model/error.hpp"
-#include "model/folder_config.hpp"
+#include "model/base/error.hpp"
+#include "model/config/folder_config.hpp"
 
 namespace tandem::exec {
 namespace {

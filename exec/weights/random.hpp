@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "model/error.hpp"
-#include "model/json_value.hpp"
+#include "model/base/error.hpp"
+#include "model/base/json_value.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -17,8 +17,8 @@
 #include "exec/weights/atomic_file.hpp"
 #include "exec/weights/read_file.hpp"
 #include "exec/weights/weight_source.hpp"
-#include "model/range.hpp"
-#include "model/transformer.hpp"
+#include "model/base/range.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

@@ -10,7 +10,7 @@
 #include "exec/weights/model_folder.hpp"
 #include "exec/weights/slicing.hpp"
 #include "exec/weights/tensors.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

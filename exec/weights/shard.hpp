@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
-#include "model/memory.hpp"
-#include "model/task_graph.hpp"
-#include "model/transformer.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

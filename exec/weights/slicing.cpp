@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exec/weights/block_codec.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 

@@ -7,8 +7,8 @@
 #include "exec/weights/layout.hpp"
 #include "exec/weights/safetensors.hpp"
 #include "exec/weights/tensor_names.hpp"
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

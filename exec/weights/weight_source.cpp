@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "exec/weights/block_codec.hpp"
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::exec {
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "exec/weights/read_file.hpp"
-#include "model/range.hpp"
-#include "model/transformer.hpp"
-#include "model/weight_format.hpp"
+#include "model/base/range.hpp"
+#include "model/transformer/transformer.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::exec {
 

@@ -12,8 +12,8 @@
 #include "exec/kernels/thread_pool.hpp"
 #include "exec/weights/block_record.hpp"
 #include "exec/weights/layout.hpp"
-#include "model/digest.hpp"
-#include "model/error.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "exec/weights/weight_source.hpp"
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 

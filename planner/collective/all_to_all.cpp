@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/task_graph.hpp"
-#include "model/units.hpp"
+#include "model/base/units.hpp"
+#include "model/graph/task_graph.hpp"
 #include "planner/collective/exchange.hpp"
 #include "planner/collective/proximity.hpp"
 

@@ -1,7 +1,7 @@
 #include <charconv>
 #include <optional>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/collective/composed.hpp"
 #include "planner/collective/halving.hpp"

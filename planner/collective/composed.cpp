@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/collective/hierarchical.hpp"
 
 namespace tandem::planner {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::planner {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "model/accesses.hpp"
-#include "model/task_graph.hpp"
+#include "model/graph/accesses.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::planner {
 

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::planner {
 namespace {

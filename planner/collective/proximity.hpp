@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/cluster.hpp"
+#include "model/cluster/cluster.hpp"
 
 namespace tandem::planner {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "model/quantity_text.hpp"
+#include "model/base/quantity_text.hpp"
 #include "planner/lowering.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/rows.hpp"

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/comparison.hpp"
 
 namespace tandem::planner {

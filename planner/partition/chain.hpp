@@ -1,7 +1,8 @@
 #pragma once
 
-// Whole layers in a chain of devices whose ring has the highest rate (model/recurrent.hpp): how
-// many each gets, and who follows whom. Numbers in, numbers out.
+// Whole layers in a chain of devices whose ring has the highest rate
+// (model/predict/pipeline_law.hpp): how many each gets, and who follows whom. Numbers in, numbers
+// out.
 
 #include <cstddef>
 #include <cstdint>

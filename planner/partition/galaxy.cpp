@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/partition/largest_remainder.hpp"
 #include "planner/partition/proportions.hpp"
 #include "planner/strategy/block.hpp"

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "model/range.hpp"
-#include "model/transformer.hpp"
+#include "model/base/range.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::planner {
 
@@ -37,9 +37,9 @@ struct RunProblem {
 
 // How many layers, one at least, each stage has where the period is least,
 //   T = max( R, M B ) / M, R = sum of all, B = the most of a stage or a channel
-// (model/recurrent.hpp), of those where R is least, and of those (1e-9) where no stage has much to
-// do. Exact: dynamic programming over stages and ends, and bisection of B to the last bits. Nothing
-// if no runs fit.
+// (model/predict/pipeline_law.hpp), of those where R is least, and of those (1e-9) where no stage
+// has much to do. Exact: dynamic programming over stages and ends, and bisection of B to the last
+// bits. Nothing if no runs fit.
 [[nodiscard]] std::optional<std::vector<std::int64_t>> fastest_runs(const RunProblem& problem);
 
 // By layer: the first one that it is like, in the formats of its weights, its window and rotation.

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/partition/largest_remainder.hpp"
 #include "planner/strategy/block.hpp"

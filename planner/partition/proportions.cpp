@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/partition/largest_remainder.hpp"
 
 namespace tandem::planner {

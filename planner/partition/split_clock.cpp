@@ -5,9 +5,9 @@
 #include <map>
 #include <tuple>
 
-#include "model/analytic.hpp"
-#include "model/error.hpp"
-#include "model/program.hpp"
+#include "model/base/error.hpp"
+#include "model/predict/analytic.hpp"
+#include "model/predict/program.hpp"
 #include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 #include "planner/strategy/block.hpp"

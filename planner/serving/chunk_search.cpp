@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/comparison.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"

@@ -7,9 +7,9 @@
 #include <random>
 #include <utility>
 
-#include "model/error.hpp"
-#include "model/limits.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/limits.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <set>
 
-#include "model/error.hpp"
-#include "model/json_value.hpp"
-#include "model/limits.hpp"
+#include "model/base/error.hpp"
+#include "model/base/json_value.hpp"
+#include "model/base/limits.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -6,8 +6,8 @@
 #include <set>
 #include <string_view>
 
-#include "model/error.hpp"
-#include "model/limits.hpp"
+#include "model/base/error.hpp"
+#include "model/base/limits.hpp"
 #include "planner/plan.hpp"
 #include "planner/serving/planned_service_json.hpp"
 #include "planner/serving/policy.hpp"

@@ -6,7 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
-#include "model/json_value.hpp"
+#include "model/base/json_value.hpp"
 #include "planner/serving/planned_service.hpp"
 
 namespace tandem::planner {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/serving/policy/continuous.hpp"
 #include "planner/serving/policy/recurrent.hpp"
 #include "planner/serving/policy/sarathi.hpp"

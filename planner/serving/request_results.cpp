@@ -6,8 +6,8 @@
 #include <set>
 #include <string_view>
 
-#include "model/error.hpp"
-#include "model/limits.hpp"
+#include "model/base/error.hpp"
+#include "model/base/limits.hpp"
 
 namespace tandem::planner {
 namespace {

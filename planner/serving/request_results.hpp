@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/result.hpp"
+#include "model/report/result.hpp"
 #include "planner/serving/capacity.hpp"
 #include "planner/serving/inference_request.hpp"
 

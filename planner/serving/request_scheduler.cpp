@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/error.hpp"
-#include "model/memory.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/memory.hpp"
 #include "planner/comparison.hpp"
 
 namespace tandem::planner {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "model/scheduler.hpp"
+#include "model/graph/scheduler.hpp"
 #include "planner/serving/capacity.hpp"
 #include "planner/serving/inference_request.hpp"
 #include "planner/serving/policy.hpp"

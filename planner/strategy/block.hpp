@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "model/task_graph.hpp"
-#include "model/transformer.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/transformer/transformer.hpp"
 #include "planner/window_tasks.hpp"
 
 namespace tandem::planner {

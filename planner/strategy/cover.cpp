@@ -4,7 +4,7 @@
 #include <numeric>
 #include <string>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/strategy/head.hpp"
 
 namespace tandem::planner {

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/task_graph.hpp"
+#include "model/graph/task_graph.hpp"
 #include "planner/strategy/csps_levels.hpp"
 #include "planner/strategy/sparse_level.hpp"
 

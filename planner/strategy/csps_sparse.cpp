@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/csps_level_tasks.hpp"
 #include "planner/strategy/head.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
 #include "planner/strategy/head.hpp"

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "model/error.hpp"
-#include "model/memory.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/graph/memory.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
 

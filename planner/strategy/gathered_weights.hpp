@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "model/task_graph.hpp"
+#include "model/graph/task_graph.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::planner {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/candidates.hpp"
+#include "model/graph/candidates.hpp"
 
 namespace tandem::planner {
 namespace {

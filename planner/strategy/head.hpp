@@ -16,8 +16,8 @@ namespace tandem::planner {
 // passes by once.
 [[nodiscard]] bool heads_at_once(const Plan& plan);
 
-// Columns of the candidates (model/candidates.hpp): those of a device with rows of the LM head, and
-// of all such devices, which follow one another.
+// Columns of the candidates (model/graph/candidates.hpp): those of a device with rows of the LM
+// head, and of all such devices, which follow one another.
 [[nodiscard]] model::Range candidates_of(const Plan& plan, model::DeviceIndex device);
 [[nodiscard]] model::Range all_candidates(const Plan& plan);
 

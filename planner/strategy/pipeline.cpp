@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
 #include "planner/strategy/group.hpp"

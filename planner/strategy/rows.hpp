@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/memory.hpp"
-#include "model/task_graph.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/task_graph.hpp"
 
 namespace tandem::planner {
 

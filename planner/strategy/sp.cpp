@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"

@@ -1,6 +1,6 @@
 #include "planner/strategy/sparse_plan.hpp"
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::planner {
 

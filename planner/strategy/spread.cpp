@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/partition/positions.hpp"
 #include "planner/strategy/block.hpp"

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "model/task_graph.hpp"
-#include "model/transformer.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/transformer/transformer.hpp"
 
 namespace tandem::planner {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/lowering.hpp"
 #include "planner/strategy/cover.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/cost_model.hpp"
+#include "model/predict/cost_model.hpp"
 #include "planner/collective/collective.hpp"
 #include "sim/replay.hpp"
 

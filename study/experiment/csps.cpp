@@ -6,10 +6,10 @@
 #include <utility>
 #include <variant>
 
-#include "model/analytic.hpp"
-#include "model/cluster_edit.hpp"
-#include "model/error.hpp"
-#include "model/text_table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/text_table.hpp"
+#include "model/cluster/cluster_edit.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/serving/request_results.hpp"

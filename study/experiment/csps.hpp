@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/cluster.hpp"
-#include "model/transformer.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/transformer/transformer.hpp"
 #include "planner/plan.hpp"
 #include "planner/serving/drawn_requests.hpp"
 #include "study/experiment/experiment.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
 #include "study/experiment/csps_systems.hpp"
 
 namespace tandem::study {

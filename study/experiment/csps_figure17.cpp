@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/quantity_text.hpp"
+#include "model/base/quantity_text.hpp"
 #include "study/device_queue.hpp"
 #include "study/experiment/csps_systems.hpp"
 

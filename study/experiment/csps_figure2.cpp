@@ -1,7 +1,7 @@
 // CSPS, figures 2 and 3: Sarathi-Serve's first token, time between tokens and throughput against
 // the length of prompts.
 
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
 #include "study/experiment/csps.hpp"
 
 namespace tandem::study {

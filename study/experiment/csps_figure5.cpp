@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
 #include "study/experiment/csps.hpp"
 
 namespace tandem::study {

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
-#include "model/cluster_edit.hpp"
-#include "model/device_profile.hpp"
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
-#include "model/trace.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
+#include "model/cluster/cluster_edit.hpp"
+#include "model/predict/device_profile.hpp"
+#include "model/report/trace.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "sim/replay.hpp"

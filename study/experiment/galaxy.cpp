@@ -5,10 +5,10 @@
 #include <utility>
 #include <variant>
 
-#include "model/cluster_edit.hpp"
-#include "model/error.hpp"
-#include "model/memory.hpp"
-#include "model/text_table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/text_table.hpp"
+#include "model/cluster/cluster_edit.hpp"
+#include "model/graph/memory.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "sim/replay.hpp"

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "model/cluster.hpp"
-#include "model/csv.hpp"
-#include "model/transformer.hpp"
+#include "model/base/csv.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/transformer/transformer.hpp"
 #include "study/experiment/experiment.hpp"
 
 namespace tandem::study {

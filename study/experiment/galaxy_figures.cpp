@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "model/cluster_edit.hpp"
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "study/experiment/galaxy.hpp"
 #include "study/experiment/tpi.hpp"
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "model/cluster_edit.hpp"
-#include "model/memory.hpp"
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
+#include "model/cluster/cluster_edit.hpp"
+#include "model/graph/memory.hpp"
 #include "study/experiment/galaxy.hpp"
 #include "study/experiment/tpi.hpp"
 

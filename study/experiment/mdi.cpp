@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
-#include "model/cluster_edit.hpp"
-#include "model/error.hpp"
-#include "model/memory.hpp"
+#include "model/base/error.hpp"
+#include "model/cluster/cluster_edit.hpp"
+#include "model/graph/memory.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/search.hpp"
 #include "study/experiment/tpi.hpp"

@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "model/cluster.hpp"
-#include "model/csv.hpp"
-#include "model/scheduler.hpp"
-#include "model/transformer.hpp"
+#include "model/base/csv.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/graph/scheduler.hpp"
+#include "model/transformer/transformer.hpp"
 #include "planner/plan.hpp"
 #include "study/experiment/experiment.hpp"
 

@@ -4,9 +4,9 @@
 #include <array>
 #include <cmath>
 
-#include "model/cluster_edit.hpp"
-#include "model/statistics.hpp"
-#include "model/text_table.hpp"
+#include "model/base/statistics.hpp"
+#include "model/base/text_table.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "sim/replay.hpp"
 #include "study/experiment/mdi.hpp"
 

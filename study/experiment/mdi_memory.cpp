@@ -1,7 +1,7 @@
 // MDI-LLM, Tables IV, VII and X: memory of every node.
 
-#include "model/memory.hpp"
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
+#include "model/graph/memory.hpp"
 #include "study/experiment/mdi.hpp"
 #include "study/experiment/tpi.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
 #include "study/experiment/mdi.hpp"
 #include "study/experiment/tpi.hpp"
 

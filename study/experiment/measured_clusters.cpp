@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "model/cluster_edit.hpp"
-#include "model/error.hpp"
-#include "model/text_table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/text_table.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "sim/replay.hpp"

@@ -7,9 +7,9 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
-#include "model/text_table.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
 
 namespace tandem::study {
 namespace {

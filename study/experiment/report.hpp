@@ -5,7 +5,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "model/csv.hpp"
+#include "model/base/csv.hpp"
 #include "study/experiment/experiment.hpp"
 
 namespace tandem::study {

@@ -4,11 +4,11 @@
 #include <charconv>
 #include <cmath>
 
-#include "model/error.hpp"
-#include "model/memory.hpp"
-#include "model/statistics.hpp"
-#include "model/text_table.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/base/statistics.hpp"
+#include "model/base/text_table.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/work.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "sim/replay.hpp"

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "model/cluster.hpp"
-#include "model/cluster_edit.hpp"
-#include "model/csv.hpp"
-#include "model/transformer.hpp"
+#include "model/base/csv.hpp"
+#include "model/cluster/cluster.hpp"
+#include "model/cluster/cluster_edit.hpp"
+#include "model/transformer/transformer.hpp"
 #include "study/experiment/experiment.hpp"
 
 namespace tandem::study {

@@ -1,6 +1,6 @@
 // TPI-LLM, figure 1: Llama 3.1-8B on four laptops at 178 Mbps, tensor against model parallelism.
 
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
 #include "study/experiment/tpi.hpp"
 
 namespace tandem::study {

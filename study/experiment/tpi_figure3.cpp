@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "model/quantity_text.hpp"
+#include "model/base/quantity_text.hpp"
 #include "study/experiment/allreduce_testbed.hpp"
 #include "study/experiment/experiment.hpp"
 

@@ -1,7 +1,7 @@
 // TPI-LLM, figure 5: token latency of Llama 2-70B against devices, cores and bandwidth. The paper
 // prints a picture without numbers and draws conclusions, which are held against the prediction.
 
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
 #include "study/experiment/tpi.hpp"
 #include "study/experiment/tpi_klonet.hpp"
 

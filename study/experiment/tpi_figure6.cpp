@@ -5,8 +5,8 @@
 #include <array>
 #include <string_view>
 
-#include "model/memory.hpp"
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
+#include "model/graph/memory.hpp"
 #include "study/experiment/tpi.hpp"
 #include "study/experiment/tpi_klonet.hpp"
 

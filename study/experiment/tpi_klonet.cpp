@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/error.hpp"
-#include "model/text_table.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/base/text_table.hpp"
+#include "model/graph/work.hpp"
 #include "study/swap.hpp"
 
 namespace tandem::study {

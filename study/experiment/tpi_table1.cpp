@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
 #include "study/experiment/tpi.hpp"
 #include "study/experiment/tpi_klonet.hpp"
 

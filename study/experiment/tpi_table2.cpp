@@ -1,6 +1,6 @@
 // TPI-LLM, Tables 2 and 6: peak memory against devices, window of 2 and of 4 blocks.
 
-#include "model/text_table.hpp"
+#include "model/base/text_table.hpp"
 #include "study/experiment/tpi.hpp"
 
 namespace tandem::study {

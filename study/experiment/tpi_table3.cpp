@@ -1,9 +1,9 @@
 // TPI-LLM, Tables 3 and 8: four and three laptops on Wi-Fi, against Transformers, Accelerate and
 // Transformers with the memory scheduler on one of them.
 
-#include "model/error.hpp"
-#include "model/text_table.hpp"
-#include "model/work.hpp"
+#include "model/base/error.hpp"
+#include "model/base/text_table.hpp"
+#include "model/graph/work.hpp"
 #include "study/experiment/tpi.hpp"
 #include "study/experiment/tpi_klonet.hpp"
 #include "study/swap.hpp"

@@ -8,8 +8,8 @@
 #include <sstream>
 #include <tuple>
 
-#include "model/csv.hpp"
-#include "model/text_table.hpp"
+#include "model/base/csv.hpp"
+#include "model/base/text_table.hpp"
 #include "study/propositions/draw_numbers.hpp"
 
 namespace tandem::study {

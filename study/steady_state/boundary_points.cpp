@@ -5,9 +5,9 @@
 #include <charconv>
 #include <cmath>
 
-#include "model/csv.hpp"
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
+#include "model/base/csv.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::study {
 namespace {

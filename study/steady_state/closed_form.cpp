@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::study {
 namespace {

@@ -1,6 +1,6 @@
 #include "study/steady_state/layered.hpp"
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::study {
 

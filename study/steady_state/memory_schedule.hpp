@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "model/release_rule.hpp"
+#include "model/graph/release_rule.hpp"
 
 namespace tandem::study {
 

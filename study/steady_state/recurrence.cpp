@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::study {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "study/steady_state/recurrence.hpp"
 
 namespace tandem::study {

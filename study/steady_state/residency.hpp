@@ -1,7 +1,8 @@
 #pragma once
 
 // How much weight memory the scheduler holds: Proposition 5, its exact value, and what a run of the
-// recurrence really has in memory. Weights only: no cache, activations or buffers (model/memory).
+// recurrence really has in memory. Weights only: no cache, activations or buffers
+// (model/graph/memory).
 
 #include <cstdint>
 #include <vector>

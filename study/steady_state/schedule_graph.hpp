@@ -3,7 +3,7 @@
 // A schedule as devices, costs and a task graph, so that any evaluator can be held against the
 // recurrence: loads on the disk lanes, windows as edges from releases, all-reduces as messages.
 
-#include "model/analytic.hpp"
+#include "model/predict/analytic.hpp"
 #include "study/steady_state/memory_schedule.hpp"
 
 namespace tandem::study {

@@ -6,13 +6,13 @@
 #include <stdexcept>
 #include <utility>
 
-#include "model/candidates.hpp"
-#include "model/cluster_edit.hpp"
-#include "model/csv.hpp"
-#include "model/error.hpp"
-#include "model/plain_text.hpp"
-#include "model/quantity_text.hpp"
-#include "model/stated_profiles.hpp"
+#include "model/base/csv.hpp"
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/cluster/cluster_edit.hpp"
+#include "model/graph/candidates.hpp"
+#include "model/predict/stated_profiles.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/proportions.hpp"
 

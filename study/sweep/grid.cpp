@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::study {
 namespace {

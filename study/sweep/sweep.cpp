@@ -5,13 +5,13 @@
 #include <map>
 #include <utility>
 
-#include "model/analytic.hpp"
-#include "model/csv.hpp"
-#include "model/digest.hpp"
-#include "model/error.hpp"
-#include "model/quantity_text.hpp"
-#include "model/statistics.hpp"
-#include "model/variation.hpp"
+#include "model/base/csv.hpp"
+#include "model/base/digest.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/statistics.hpp"
+#include "model/cluster/variation.hpp"
+#include "model/predict/analytic.hpp"
 #include "planner/lowering.hpp"
 #include "sim/replay.hpp"
 

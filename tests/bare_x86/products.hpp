@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "exec/kernels/integer_product.hpp"
-#include "model/weight_format.hpp"
+#include "model/transformer/weight_format.hpp"
 
 namespace tandem::bare {
 

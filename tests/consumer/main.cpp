@@ -8,7 +8,7 @@
 
 #include "exec/execute.hpp"
 #include "exec/weights/random.hpp"
-#include "model/units.hpp"
+#include "model/base/units.hpp"
 #include "planner/local_plan.hpp"
 #include "planner/plan.hpp"
 #include "planner/search.hpp"

@@ -1,4 +1,4 @@
-#include "model/transformer.hpp"
+#include "model/transformer/transformer.hpp"
 #include "tests/fuzz/parser.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,6 +1,6 @@
 // Tables: any text is a table that is written alike again, or one Error.
 
-#include "model/csv.hpp"
+#include "model/base/csv.hpp"
 
 #include <string>
 

@@ -16,7 +16,7 @@
 #include "exec/gguf/gguf_tokenizer.hpp"
 #include "exec/gguf/gguf_weights.hpp"
 #include "exec/tokenizer/vocabulary.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/search.hpp"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::fuzz {
 

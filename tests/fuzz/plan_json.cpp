@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "planner/lowering.hpp"
 #include "planner/plan_file.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

@@ -1,4 +1,4 @@
-#include "model/device_profile.hpp"
+#include "model/predict/device_profile.hpp"
 #include "tests/fuzz/parser.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

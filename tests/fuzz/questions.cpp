@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tandem::exec;

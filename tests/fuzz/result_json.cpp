@@ -1,4 +1,4 @@
-#include "model/result.hpp"
+#include "model/report/result.hpp"
 #include "tests/fuzz/parser.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,7 +7,7 @@
 
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/tokenizer/utf8.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::fuzz {
 

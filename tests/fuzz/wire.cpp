@@ -9,7 +9,7 @@
 #include <span>
 
 #include "exec/transport/frame_reader.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace {
 

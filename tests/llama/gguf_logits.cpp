@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exec/weights/model_folder.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "serial_executor.hpp"
 
 int main(int argc, char** argv) try {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "exec/weights/random.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 #include "serial_executor.hpp"
 
 namespace tandem {

@@ -1,6 +1,6 @@
 #include "exec/tokenizer/chat/budget.hpp"
 
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec::chat {
 namespace {

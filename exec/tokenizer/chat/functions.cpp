@@ -8,7 +8,7 @@
 #include "exec/tokenizer/chat/arguments.hpp"
 #include "exec/tokenizer/chat/python_text.hpp"
 #include "exec/tokenizer/utf8.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec::chat {
 namespace {

@@ -7,7 +7,7 @@
 #include "exec/tokenizer/chat/characters.hpp"
 #include "exec/tokenizer/chat/literals.hpp"
 #include "exec/tokenizer/utf8.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec::chat {
 namespace {

@@ -6,7 +6,7 @@
 #include "exec/tokenizer/sentencepiece_model.hpp"
 #include "exec/tokenizer/token_settings.hpp"
 #include "exec/weights/read_file.hpp"
-#include "model/error.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {

@@ -1,0 +1,149 @@
+#include "model/config/config_dialect.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "model/base/error.hpp"
+
+namespace tandem::model {
+
+namespace {
+
+// The field names that Hugging Face's Llama has and its successors share.
+constexpr Dialect llama_dialect(std::string_view model_type, Family family,
+                                std::string_view architectures) {
+  return {model_type,
+          "num_hidden_layers",
+          "hidden_size",
+          "num_attention_heads",
+          "num_key_value_heads",
+          "head_dim",
+          "intermediate_size",
+          "vocab_size",
+          "max_position_embeddings",
+          "rms_norm_eps",
+          1e-6,
+          family,
+          false,
+          Activation::silu,
+          architectures,
+          "hidden_act",
+          "",
+          0};
+}
+
+// Of Qwen's classes.
+constexpr Dialect qwen_dialect(std::string_view model_type, Family family,
+                               std::string_view architectures, std::int64_t head_dim) {
+  Dialect dialect = llama_dialect(model_type, family, architectures);
+  dialect.default_head_dim = head_dim;
+  dialect.default_kv_heads = 32;
+  return dialect;
+}
+
+constexpr Dialect gemma_dialect(std::string_view model_type, Family family,
+                                std::string_view architectures, double theta) {
+  Dialect dialect = llama_dialect(model_type, family, architectures);
+  dialect.tied_by_default = true;
+  dialect.default_activation = Activation::gelu_tanh;
+  dialect.activation = "hidden_activation";
+  dialect.default_theta = theta;
+  dialect.default_head_dim = 256;
+  dialect.default_kv_heads = 4;
+  return dialect;
+}
+
+// The text's part of models that also see says little.
+constexpr Dialect gemma3_dialect() {
+  Dialect dialect = gemma_dialect("gemma3_text", Family::gemma3, "Gemma3ForCausalLM", 1e6);
+  dialect.default_heads = 8;
+  dialect.default_vocab = 262208;
+  dialect.default_context = 131072;
+  return dialect;
+}
+
+constexpr Dialect ministral3_dialect() {
+  Dialect dialect = llama_dialect("ministral3", Family::llama, "Ministral3ForCausalLM");
+  dialect.default_epsilon = 1e-5;
+  dialect.default_kv_heads = 8;
+  dialect.default_head_dim = 128;
+  return dialect;
+}
+
+constexpr Dialect phi3_dialect() {
+  Dialect dialect = llama_dialect("phi3", Family::phi3, "Phi3ForCausalLM");
+  dialect.default_epsilon = 1e-5;
+  return dialect;
+}
+
+constexpr Dialect smollm3_dialect() {
+  Dialect dialect = llama_dialect("smollm3", Family::smollm3, "SmolLM3ForCausalLM");
+  dialect.tied_by_default = true;
+  dialect.default_theta = 2e6;
+  dialect.default_kv_heads = 4;
+  return dialect;
+}
+
+constexpr Dialect with_kv_heads(Dialect dialect, std::int64_t kv_heads, std::int64_t head_dim = 0) {
+  dialect.default_kv_heads = kv_heads;
+  dialect.default_head_dim = head_dim;
+  return dialect;
+}
+
+// As the configuration classes of Hugging Face transformers name them, chatglm as in THUDM's.
+constexpr Dialect kDialects[] = {
+    llama_dialect("llama", Family::llama, "LlamaForCausalLM LLaMAForCausalLM"),
+    with_kv_heads(llama_dialect("mistral", Family::llama, "MistralForCausalLM"), 8),
+    llama_dialect("internlm2", Family::llama, "InternLM2ForCausalLM"),
+    {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", "vocab_size", "n_positions",
+     "layer_norm_epsilon", 1e-5, Family::gpt2, true, Activation::gelu_tanh, "GPT2LMHeadModel",
+     "activation_function", "", 0},
+    {"opt", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "ffn_dim",
+     "vocab_size", "max_position_embeddings", "", 1e-5, Family::opt, true, Activation::relu,
+     "OPTForCausalLM", "activation_function", "", 0},
+    {"bert", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "intermediate_size",
+     "vocab_size", "max_position_embeddings", "layer_norm_eps", 1e-12, Family::bert, true,
+     Activation::gelu, "BertModel BertForMaskedLM BertForPreTraining", "hidden_act",
+     "type_vocab_size", 2},
+    {"distilbert", "n_layers", "dim", "n_heads", "", "", "hidden_dim", "vocab_size",
+     "max_position_embeddings", "", 1e-12, Family::distilbert, true, Activation::gelu,
+     "DistilBertModel DistilBertForMaskedLM", "activation", "", 0},
+    {"chatglm", "num_layers", "hidden_size", "num_attention_heads", "multi_query_group_num",
+     "kv_channels", "ffn_hidden_size", "padded_vocab_size", "seq_length", "layernorm_epsilon", 1e-5,
+     Family::glm, false, Activation::silu, "ChatGLMModel ChatGLMForConditionalGeneration", "", "",
+     0},
+    with_kv_heads(llama_dialect("glm", Family::glm, "GlmForCausalLM"), 2, 128),
+    qwen_dialect("qwen2", Family::qwen2, "Qwen2ForCausalLM", 0),
+    qwen_dialect("qwen3", Family::qwen3, "Qwen3ForCausalLM", 128),
+    gemma_dialect("gemma2", Family::gemma2, "Gemma2ForCausalLM", 10000.0),
+    gemma3_dialect(),
+    ministral3_dialect(),
+    phi3_dialect(),
+    llama_dialect("granite", Family::granite, "GraniteForCausalLM"),
+    smollm3_dialect(),
+};
+
+}  // namespace
+
+const Dialect& find_dialect(std::string_view model_type, const JsonValue& field) {
+  std::string known;
+  for (const Dialect& dialect : kDialects) {
+    if (dialect.model_type == model_type) return dialect;
+    known += known.empty() ? "" : ", ";
+    known += dialect.model_type;
+  }
+  field.fail("one of " + known);
+}
+
+const Dialect& written_dialect(Family family) {
+  return dialect_of(family == Family::gemma3 ? std::string_view("gemma3_text") : to_string(family));
+}
+
+const Dialect& dialect_of(std::string_view model_type) {
+  const auto* const found = std::ranges::find(kDialects, model_type, &Dialect::model_type);
+  require(found != std::end(kDialects), "a model type that tandem writes");
+  return *found;
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,402 @@
+#include "model/report/result.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "model/base/json_value.hpp"
+
+namespace tandem::model {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::string_view kResultSchema = "tandem.result/6";
+constexpr std::string_view kSchemaBefore = "tandem.result/5";  // without weights_sha256
+constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
+constexpr double kTotalError = 1e-9;  // of a sum that was added up in another order
+
+template <class T>
+ordered_json or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+// Writing: a number that is not finite is null, as JSON has no other word for it.
+ordered_json latency_json(const LatencyStats& stats) {
+  return {{"mean", stats.mean}, {"p50", stats.p50}, {"p90", stats.p90}, {"p99", stats.p99}};
+}
+
+ordered_json metrics_json(const Metrics& metrics) {
+  const LatencyStats latency =
+      metrics.token_latency ? *metrics.token_latency : latency_stats(metrics.token_latencies_s());
+  return {{"ready_s", or_null(metrics.ready_s)},
+          {"ttft_s", metrics.ttft_s},
+          {"token_latency_s", latency_json(latency)},
+          {"token_times_s",
+           metrics.token_latency ? ordered_json(nullptr) : ordered_json(metrics.token_times_s)},
+          {"throughput_tokens_per_s", or_null(metrics.throughput_tokens_per_s)}};
+}
+
+ordered_json request_json(const RequestResult& request) {
+  return {
+      {"id", request.id},
+      {"arrival_s", request.arrival_s},
+      {"queueing_s", request.queueing_s},
+      {"ttft_s", request.ttft_s},
+      {"end_s", request.end_s},
+      {"token_latency_s", latency_json(request.token_latency)},
+      {"tokens", request.tokens.empty() ? ordered_json(nullptr) : ordered_json(request.tokens)}};
+}
+
+// A segment is [sequence, past, rows, sampled].
+ordered_json step_json(const ScheduledStep& step) {
+  ordered_json segments = ordered_json::array();
+  for (const Segment& s : step.batch.segments)
+    segments.push_back({s.sequence, s.past, s.rows, s.sampled});
+  return {{"not_before_s", step.not_before_s},
+          {"ended", step.ended},
+          {"segments", std::move(segments)}};
+}
+
+ordered_json device_json(const DeviceMetrics& device) {
+  const MemoryUse& peak = device.peak_memory;
+  ordered_json json{{"name", device.name},
+                    {"peak_memory_bytes",
+                     {{"weights", peak.weights},
+                      {"kv_cache", peak.kv_cache},
+                      {"activations", peak.activations},
+                      {"buffers", peak.buffers},
+                      {"program", peak.program},
+                      {"total", peak.total()}}}};
+  if (device.mapped_bytes > 0.0) json["mapped_weight_bytes"] = device.mapped_bytes;
+  json.update({{"bytes_sent", device.bytes_sent},
+               {"bytes_loaded", device.bytes_loaded},
+               {"busy_s",
+                {{"cpu", device.busy_cpu_s},
+                 {"disk", device.busy_disk_s},
+                 {"channel", device.busy_channel_s}}},
+               {"stall_s", device.stall_s}});
+  return json;
+}
+
+ordered_json communication_json(const std::optional<Communication>& sums) {
+  if (!sums) return nullptr;
+  return {{"total_s", sums->total_s},
+          {"hidden_s", sums->hidden_s},
+          {"hidden_fraction", sums->hidden_fraction()}};
+}
+
+// Reading.
+bool has_schema(const JsonValue& root, std::string_view schema) {
+  if (!root.json().is_object()) return false;
+  const auto found = root.json().find("schema");
+  return found != root.json().end() && *found == schema;
+}
+
+double amount(const JsonValue& object, std::string_view key) {
+  const JsonValue field = object.at(key);
+  if (field.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  return field.number(0.0, kMaxNumber);
+}
+
+std::string one_of(const JsonValue& field, std::initializer_list<std::string_view> words) {
+  std::string word = field.text();
+  std::string known;
+  for (const std::string_view w : words) {
+    if (w == word) return word;
+    known += known.empty() ? "" : ", ";
+    known += w;
+  }
+  field.fail("one of " + known);
+}
+
+LatencyStats read_latency(const JsonValue& json) {
+  json.expect_keys({"mean", "p50", "p90", "p99"});
+  return {.mean = amount(json, "mean"),
+          .p50 = amount(json, "p50"),
+          .p90 = amount(json, "p90"),
+          .p99 = amount(json, "p99")};
+}
+
+Metrics read_metrics(const JsonValue& json) {
+  json.expect_keys(
+      {"ready_s", "ttft_s", "token_latency_s", "token_times_s", "throughput_tokens_per_s"});
+  Metrics metrics;
+  if (const JsonValue ready = json.at("ready_s"); !ready.is_null())
+    metrics.ready_s = ready.number(0.0, kMaxNumber);
+  metrics.ttft_s = amount(json, "ttft_s");
+  if (const JsonValue rate = json.at("throughput_tokens_per_s"); !rate.is_null())
+    metrics.throughput_tokens_per_s = rate.number(0.0, kMaxNumber);
+  const LatencyStats latency = read_latency(json.at("token_latency_s"));
+  const JsonValue times = json.at("token_times_s");
+  if (times.is_null()) {  // else it is made of the times
+    metrics.token_latency = latency;
+    return metrics;
+  }
+  const std::size_t count = times.size(kMaxItems);
+  for (std::size_t i = 0; i < count; ++i) {
+    const JsonValue time = times.at(i);
+    const double at = time.number(0.0, kMaxNumber);
+    if (i > 0 && at < metrics.token_times_s.back()) time.fail("no time before the token before it");
+    metrics.token_times_s.push_back(at);
+  }
+  return metrics;
+}
+
+Communication read_communication(const JsonValue& json) {
+  const Communication sums{.total_s = amount(json, "total_s"),
+                           .hidden_s = amount(json, "hidden_s")};
+  (void)amount(json, "hidden_fraction");
+  return sums;
+}
+
+DeviceMetrics read_device(const JsonValue& json) {
+  json.expect_keys({"name", "peak_memory_bytes", "mapped_weight_bytes", "bytes_sent",
+                    "bytes_loaded", "busy_s", "stall_s"});
+  DeviceMetrics device;
+  device.name = json.at("name").line();
+  const JsonValue peak = json.at("peak_memory_bytes");
+  peak.expect_keys({"weights", "kv_cache", "activations", "buffers", "program", "total"});
+  device.peak_memory = {.weights = amount(peak, "weights"),
+                        .kv_cache = amount(peak, "kv_cache"),
+                        .activations = amount(peak, "activations"),
+                        .buffers = amount(peak, "buffers"),
+                        .program = amount(peak, "program")};
+  const double total = amount(peak, "total");
+  if (std::abs(total - device.peak_memory.total()) > kTotalError * total)
+    peak.at("total").fail("the sum of the others");
+  if (const auto mapped = json.find("mapped_weight_bytes"))
+    device.mapped_bytes = mapped->number(0.0, kMaxNumber);
+  device.bytes_sent = amount(json, "bytes_sent");
+  device.bytes_loaded = amount(json, "bytes_loaded");
+  const JsonValue busy = json.at("busy_s");
+  busy.expect_keys({"cpu", "disk", "channel"});
+  device.busy_cpu_s = amount(busy, "cpu");
+  device.busy_disk_s = amount(busy, "disk");
+  device.busy_channel_s = amount(busy, "channel");
+  device.stall_s = amount(json, "stall_s");
+  return device;
+}
+
+std::vector<std::int32_t> read_tokens(const JsonValue& json) {
+  std::vector<std::int32_t> tokens;
+  if (json.is_null()) return tokens;
+  const std::size_t count = json.size(kMaxItems);
+  for (std::size_t i = 0; i < count; ++i) {
+    tokens.push_back(
+        static_cast<std::int32_t>(json.at(i).integer(0, std::numeric_limits<std::int32_t>::max())));
+  }
+  return tokens;
+}
+
+std::optional<std::string> read_digest(const JsonValue& json) {
+  if (json.is_null()) return std::nullopt;
+  constexpr std::size_t kCharacters = 64;
+  std::string digest = json.text(kCharacters);
+  const bool is_hex = std::ranges::all_of(
+      digest, [](char c) { return ('0' <= c && c <= '9') || ('a' <= c && c <= 'f'); });
+  if (digest.size() != kCharacters || !is_hex)
+    json.fail("a SHA-256 as 64 lower-case hexadecimal digits");
+  return digest;
+}
+
+RequestResult read_request(const JsonValue& json) {
+  json.expect_keys(
+      {"id", "arrival_s", "queueing_s", "ttft_s", "end_s", "token_latency_s", "tokens"});
+  return {.id = json.at("id").line(),
+          .arrival_s = json.at("arrival_s").number(0.0, kMaxNumber),
+          .queueing_s = amount(json, "queueing_s"),
+          .ttft_s = amount(json, "ttft_s"),
+          .end_s = amount(json, "end_s"),
+          .token_latency = read_latency(json.at("token_latency_s")),
+          .tokens = read_tokens(json.at("tokens"))};
+}
+
+ScheduledStep read_step(const JsonValue& json) {
+  json.expect_keys({"not_before_s", "ended", "segments"});
+  ScheduledStep step{
+      .not_before_s = json.at("not_before_s").number(0.0, kMaxNumber),
+      .batch = {},
+      .ended = static_cast<std::int32_t>(json.at("ended").integer(0, std::int64_t{1} << 30))};
+  const JsonValue segments = json.at("segments");
+  const std::size_t count = segments.size(kMaxItems);
+  if (count == 0) segments.fail("at least one segment");
+  for (std::size_t i = 0; i < count; ++i) {
+    const JsonValue segment = segments.at(i);
+    if (segment.size(4) != 4) segment.fail("[sequence, past, rows, sampled]");
+    const auto number = [&](std::size_t at, std::int64_t least) {
+      return static_cast<std::int32_t>(segment.at(at).integer(least, std::int64_t{1} << 30));
+    };
+    step.batch.segments.push_back({.sequence = number(0, 0),
+                                   .past = number(1, 0),
+                                   .rows = number(2, 1),
+                                   .sampled = number(3, 0)});
+    if (step.batch.segments.back().sampled > step.batch.segments.back().rows)
+      segment.fail("no more sampled rows than rows");
+  }
+  return step;
+}
+
+KindResult read_kind(const JsonValue& json) {
+  json.expect_keys({"device", "kind", "count", "total_s"});
+  KindResult result;
+  result.device = json.at("device").line();
+  const JsonValue kind = json.at("kind");
+  const std::string name = kind.text();
+  int k = 0;
+  while (k < kTaskKinds && to_string(static_cast<TaskKind>(k)) != name) ++k;
+  if (k == kTaskKinds) kind.fail("a task kind");
+  result.kind = static_cast<TaskKind>(k);
+  result.metrics.count = json.at("count").integer(0, std::numeric_limits<std::int64_t>::max());
+  result.metrics.total_s = amount(json, "total_s");
+  return result;
+}
+
+// Elements of the array `key` of `root` (null: none), each through `read`.
+template <class Read>
+auto read_list(const JsonValue& root, std::string_view key, Read read) {
+  std::vector<decltype(read(root))> list;
+  const JsonValue array = root.at(key);
+  if (array.is_null()) return list;
+  const std::size_t count = array.size(kMaxItems);
+  for (std::size_t i = 0; i < count; ++i) list.push_back(read(array.at(i)));
+  return list;
+}
+
+}  // namespace
+
+void set_only_request(Result& result) {
+  Metrics& metrics = result.metrics;
+  const bool generates = !metrics.token_times_s.empty();
+  const double end = generates ? metrics.token_times_s.back() : metrics.ttft_s;
+  result.requests = {{.id = "request",
+                      .arrival_s = 0.0,
+                      .queueing_s = 0.0,
+                      .ttft_s = metrics.ttft_s,
+                      .end_s = end,
+                      .token_latency = latency_stats(metrics.token_latencies_s()),
+                      .tokens = result.tokens}};
+  if (generates && end > 0.0)
+    metrics.throughput_tokens_per_s = static_cast<double>(metrics.token_times_s.size()) / end;
+}
+
+void set_communication(Result& result, const Trace& trace) {
+  result.communication = communication_of(trace);
+  if (!result.schedule.empty() || result.requests.size() > 1) return;
+  result.prompt_communication = communication_of(trace, {0, 1});
+  result.token_communication =
+      communication_of(trace, {1, std::numeric_limits<std::int32_t>::max()});
+}
+
+std::string to_json(const Result& result) {
+  ordered_json json;
+  json["schema"] = kResultSchema;
+  json["kind"] = result.kind;
+  json["evaluator"] = result.evaluator;
+  json["pace"] = or_null(result.pace);
+  json["plan"] = {{"sha256", result.plan.sha256},
+                  {"strategy", result.plan.strategy},
+                  {"model", result.plan.model},
+                  {"platform", result.plan.platform}};
+  json["weights_sha256"] = or_null(result.weights_sha256);
+  json["environment"] = ordered_json::object();
+  for (const auto& [key, value] : result.environment) json["environment"][key] = value;
+  json["metrics"] = metrics_json(result.metrics);
+  json["tokens"] = result.tokens.empty() ? ordered_json(nullptr) : ordered_json(result.tokens);
+  json["requests"] = nullptr;
+  for (const RequestResult& request : result.requests)
+    json["requests"].push_back(request_json(request));
+  json["schedule"] = nullptr;
+  for (const ScheduledStep& step : result.schedule) json["schedule"].push_back(step_json(step));
+  json["steady"] = nullptr;
+  if (result.steady) {
+    json["steady"] = {{"verdict", result.steady->verdict},
+                      {"stall_fraction", result.steady->stall_fraction},
+                      {"slack_s", result.steady->slack_s}};
+  }
+  ordered_json& devices = json["devices"] = ordered_json::array();
+  for (const DeviceMetrics& device : result.devices) devices.push_back(device_json(device));
+  ordered_json& links = json["links"] = ordered_json::array();
+  for (const LinkMetrics& link : result.links) {
+    links.push_back({{"name", link.name}, {"bytes", link.bytes}});
+  }
+  ordered_json& kinds = json["task_kinds"] = ordered_json::array();
+  for (const KindResult& kind : result.task_kinds) {
+    kinds.push_back({{"device", kind.device},
+                     {"kind", std::string(to_string(kind.kind))},
+                     {"count", kind.metrics.count},
+                     {"total_s", kind.metrics.total_s}});
+  }
+  json["communication"] = communication_json(result.communication);
+  if (result.communication) {
+    json["communication"]["prompt"] = communication_json(result.prompt_communication);
+    json["communication"]["new_tokens"] = communication_json(result.token_communication);
+  }
+  json["trace"] = or_null(result.trace);
+  return to_text(json);
+}
+
+Result parse_result_json(std::string_view text, std::string_view source) {
+  const JsonDocument document(text, source, "write the result again with `tandem`",
+                              {.bytes = std::size_t{64} << 20U, .depth = 16});
+  const JsonValue root = document.root();
+  const bool is_before = has_schema(root, kSchemaBefore);
+  if (!is_before) expect_schema(root, kResultSchema);
+  root.expect_keys({"schema", "kind", "evaluator", "pace", "plan", "weights_sha256", "environment",
+                    "metrics", "tokens", "requests", "schedule", "steady", "devices", "links",
+                    "task_kinds", "communication", "trace"});
+  Result result;
+  result.kind = one_of(root.at("kind"), {"predicted", "measured"});
+  result.evaluator = one_of(root.at("evaluator"), {"simgrid", "analytic", "exec"});
+  if (const JsonValue pace = root.at("pace"); !pace.is_null()) {
+    result.pace = one_of(pace, {"measured", "nominal"});
+  }
+  const JsonValue plan = root.at("plan");
+  plan.expect_keys({"sha256", "strategy", "model", "platform"});
+  result.plan = {.sha256 = plan.at("sha256").line(),
+                 .strategy = plan.at("strategy").line(),
+                 .model = plan.at("model").line(),
+                 .platform = plan.at("platform").line()};
+  if (!is_before) result.weights_sha256 = read_digest(root.at("weights_sha256"));
+  const JsonValue environment = root.at("environment");
+  if (!environment.is_object()) environment.fail("an object");
+  for (const auto& [key, value] : environment.json().items()) {
+    result.environment[key] = environment.at(key).text(std::size_t{1} << 16U);
+  }
+  result.metrics = read_metrics(root.at("metrics"));
+  result.tokens = read_tokens(root.at("tokens"));
+  result.requests = read_list(root, "requests", read_request);
+  result.schedule = read_list(root, "schedule", read_step);
+  if (const JsonValue steady = root.at("steady"); !steady.is_null()) {
+    steady.expect_keys({"verdict", "stall_fraction", "slack_s"});
+    const JsonValue slack = steady.at("slack_s");
+    result.steady = Steady{.verdict = one_of(steady.at("verdict"), {"steady", "stalling"}),
+                           .stall_fraction = amount(steady, "stall_fraction"),
+                           .slack_s = slack.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                                      : slack.number(-kMaxNumber, kMaxNumber)};
+  }
+  result.devices = read_list(root, "devices", read_device);
+  result.links = read_list(root, "links", [](const JsonValue& link) {
+    link.expect_keys({"name", "bytes"});
+    return LinkMetrics{.name = link.at("name").text(), .bytes = amount(link, "bytes")};
+  });
+  result.task_kinds = read_list(root, "task_kinds", read_kind);
+  if (const JsonValue way = root.at("communication"); !way.is_null()) {
+    way.expect_keys({"total_s", "hidden_s", "hidden_fraction", "prompt", "new_tokens"});
+    result.communication = read_communication(way);
+    const auto phase = [&](std::string_view key) -> std::optional<Communication> {
+      const auto part = way.find(key);  // results made before have none
+      if (!part || part->is_null()) return std::nullopt;
+      part->expect_keys({"total_s", "hidden_s", "hidden_fraction"});
+      return read_communication(*part);
+    };
+    result.prompt_communication = phase("prompt");
+    result.token_communication = phase("new_tokens");
+  }
+  if (const JsonValue trace = root.at("trace"); !trace.is_null()) result.trace = trace.text();
+  return result;
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,217 @@
+#pragma once
+
+// The geometry of a transformer, decoder or encoder, as Hugging Face's `config.json` states it.
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/range.hpp"
+#include "model/base/units.hpp"
+#include "model/transformer/architecture.hpp"
+#include "model/transformer/cache_format.hpp"
+#include "model/transformer/weight_format.hpp"
+
+namespace tandem::model {
+
+// Of a dimension, a context, a token: what any of our formats holds.
+inline constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
+
+// Element types of files that are not quantised.
+enum class DType { f32, f16, bf16 };
+
+[[nodiscard]] std::string_view to_string(DType dtype);  // "F32", "F16", "BF16": safetensors' names
+[[nodiscard]] std::int64_t size_of(DType dtype);        // bytes an element
+
+// Position scaling of RoPE. `linear` divides positions by `factor` (Chen et al. 2023); `llama3`
+// is Llama 3.1's frequency-dependent rule (low/high frequency factors, original context); `yarn`
+// (Peng et al. 2023) divides slow frequencies by `factor`, those that turn less than `slow_turns`
+// times in the original context, keeps those that turn more than `fast_turns` times, and goes
+// linearly, by pairs, between; `longrope` (Ding et al. 2024) divides each frequency by a factor of
+// its own, of two lists: long_factors for runs that reserve more positions than the original
+// context, else short_factors.
+struct RopeScaling {
+  enum class Kind { linear, llama3, yarn, longrope };
+  Kind kind = Kind::linear;
+  double factor = 1.0;
+  double low_frequency_factor = 1.0;
+  double high_frequency_factor = 4.0;
+  std::int64_t original_context = 8192;
+  double fast_turns = 32.0;
+  double slow_turns = 1.0;
+  bool whole_pairs = true;  // yarn goes from pair to pair, its bounds rounded
+  // Of 32 bits, as files have them. Cosines and sines are multiplied by attention_factor.
+  float attention_factor = 1.0F;
+  std::vector<float> short_factors{};  // [rotated / 2]
+  std::vector<float> long_factors{};
+  bool operator==(const RopeScaling&) const = default;
+};
+
+struct Transformer {
+  std::string name{};
+  Family family = Family::llama;
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;         // query heads
+  std::int64_t kv_heads = 0;      // key/value heads; divides `heads`
+  std::int64_t head_dim = 0;      // hidden / heads unless config.json says otherwise
+  std::int64_t intermediate = 0;  // FFN columns
+  std::int64_t vocab = 0;
+  std::int64_t max_context = 0;  // tokens
+  bool tied_embeddings = false;  // LM head shares the embedding matrix
+  Activation activation = Activation::silu;
+  std::int64_t token_types = 0;  // rows of a learned table; a text is of type 0. 0: no table
+  double norm_epsilon = 1e-5;
+  double rope_theta = 10000.0;
+  std::optional<RopeScaling> rope_scaling{};
+  std::int64_t rotary_dims = 0;  // of a head, its first, that are rotated; 0: all
+  // Attention of some layers sees the last `window` positions alone, a row's own among them.
+  std::int64_t window = 0;         // 0: of no layer
+  std::vector<bool> windowed{};    // by layer; empty: none is
+  double window_rope_theta = 0.0;  // windowed layers have this base and no scaling; 0: the others'
+  std::vector<bool> unrotated{};   // by layer: those without positions; empty: none is
+  double attention_scale = 0.0;    // by which scores are multiplied; 0: 1 / sqrt(head_dim)
+  double embedding_scale = 1.0;    // embedding times this
+  double residual_scale = 1.0;     // what a block adds to the residual stream, times this
+  double logit_divisor = 1.0;      // logits divided by this
+  double score_cap = 0.0;          // c tanh(x / c) of scores; 0: as they are
+  // Queries at position p are multiplied by 1 + query_growth ln(1 + floor(p / original context)).
+  double query_growth = 0.0;
+  double logit_cap = 0.0;                  // the same of logits, after the division
+  std::int64_t bos_token = -1;             // -1: none
+  std::vector<std::int64_t> eos_tokens{};  // empty: none
+  // How the weights are kept in memory, on disk and on the wire: a choice, which no config.json
+  // states.
+  WeightFormats formats{};
+  // How keys and values are kept: a choice likewise.
+  CacheFormat cache = CacheFormat::f32;
+
+  // Throws Error, naming the field, its value, what is expected and the remedy, unless every size
+  // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, the rest finite,
+  // and unless rows of the formats are whole blocks (hidden; head_dim, of `out`; intermediate).
+  void validate() const;
+
+  [[nodiscard]] const Architecture& architecture() const { return architecture_of(family); }
+
+  // How many query heads share one key/value head.
+  [[nodiscard]] std::int64_t group() const { return heads / kv_heads; }
+  // How many positions before and with its own a row of `layer` sees; 0: all.
+  [[nodiscard]] std::int64_t window_of(std::int32_t layer) const {
+    return layer >= 0 && static_cast<std::size_t>(layer) < windowed.size() &&
+                   windowed[static_cast<std::size_t>(layer)]
+               ? window
+               : 0;
+  }
+  // Whether queries and keys of `layer` are rotated.
+  [[nodiscard]] bool rotates(std::int32_t layer) const {
+    return !architecture().learned() &&
+           !(layer >= 0 && static_cast<std::size_t>(layer) < unrotated.size() &&
+             unrotated[static_cast<std::size_t>(layer)]);
+  }
+  // Whether every layer takes as long as the first.
+  [[nodiscard]] bool layers_alike() const;
+  // The dimensions of a head that are rotated.
+  [[nodiscard]] std::int64_t rotated() const { return rotary_dims > 0 ? rotary_dims : head_dim; }
+  // Whether a text of `positions`, those to come included, is rotated by long_factors.
+  [[nodiscard]] bool rotates_long(std::int64_t positions) const {
+    return rope_scaling && rope_scaling->kind == RopeScaling::Kind::longrope &&
+           positions > rope_scaling->original_context;
+  }
+  // Floats of cosines and sines that a row needs: twice those of a head if windowed layers have
+  // their own base.
+  [[nodiscard]] std::int64_t angle_floats() const {
+    return architecture().learned() ? 0 : rotated() * (window_rope_theta > 0.0 ? 2 : 1);
+  }
+  // How many matrices the FFN has: 3 with a gate (SwiGLU), 2 without.
+  [[nodiscard]] std::int64_t ffn_matrices() const;
+  // The key/value heads that query heads `heads` attend to. With a range that is not a multiple of
+  // the group, or more devices than key/value heads, neighbours hold copies of one head: with 8
+  // query and 2 key/value heads, query heads 3 to 5 attend to both.
+  [[nodiscard]] Range kv_heads_for(Range query_heads) const;
+
+  // How many rows the learned table of positions has, 0 if there is none.
+  [[nodiscard]] std::int64_t position_rows() const;
+  // How many rows the embedding of one token sums up: of the vocabulary, positions and token types.
+  [[nodiscard]] std::int64_t embedded_rows() const;
+  // How many rows the LM head has: the vocabulary, or 0 of an encoder.
+  [[nodiscard]] std::int64_t head_rows() const { return architecture().generates() ? vocab : 0; }
+
+  // The parameters of one layer's attention and FFN, of both ends and of the whole model. Attention
+  // and FFN count the norm in front of them, matrices and biases, for the heads (columns) given. A
+  // bias that is added to a sum over heads or columns counts with the first of them. Without heads
+  // (columns) there is nothing, but with NormPlace::after the norm, which every device needs that
+  // goes on with the residual stream.
+  [[nodiscard]] std::int64_t attention_parameters(Range query_heads) const;
+  [[nodiscard]] std::int64_t ffn_parameters(Range columns) const;
+  [[nodiscard]] std::int64_t embedding_parameters() const;
+  // Those of the final norm and the LM head (which has 0 rows if it is tied, or there is none).
+  [[nodiscard]] std::int64_t head_parameters() const;
+  [[nodiscard]] std::int64_t parameters() const;
+
+  // In `layer`, whatever it is for the ends.
+  [[nodiscard]] WeightFormat format_of(WeightMatrix matrix, std::int32_t layer) const {
+    return formats.of(
+        matrix == WeightMatrix::head && tied_embeddings ? WeightMatrix::embedding : matrix, layer);
+  }
+  // Every format of a matrix, once.
+  [[nodiscard]] std::vector<WeightFormat> formats_used() const;
+  // What a device's FFN columns are multiples of, but for the last: the longest block of `down`.
+  [[nodiscard]] std::int64_t column_block() const;
+  // The columns of `out` that a device with these heads stores in `layer`: theirs, and what whole
+  // blocks of the format have besides.
+  [[nodiscard]] Range out_columns(std::int32_t layer, Range query_heads) const;
+  // Shares of so many heads, from a multiple of it on, store nothing besides:
+  // lcm(head_dim, block) / head_dim.
+  [[nodiscard]] std::int64_t head_unit() const;
+  // The bytes of one layer's attention and FFN, as above, in their formats; columns that end within
+  // a block take all of it.
+  [[nodiscard]] std::int64_t attention_bytes(std::int32_t layer, Range query_heads) const;
+  [[nodiscard]] std::int64_t ffn_bytes(std::int32_t layer, Range columns) const;
+  [[nodiscard]] std::int64_t embedding_bytes() const;
+  [[nodiscard]] std::int64_t head_bytes() const;
+  // Of those of the head, what is not rows of the vocabulary: the final norm.
+  [[nodiscard]] std::int64_t final_norm_bytes() const;
+  // Of one row of the vocabulary.
+  [[nodiscard]] std::int64_t embedding_row_bytes() const;
+  [[nodiscard]] std::int64_t head_row_bytes() const;
+
+  // The model of its first `count` layers.
+  [[nodiscard]] Transformer first_layers(std::int64_t count) const;
+
+  bool operator==(const Transformer&) const = default;
+};
+
+// The geometry in `text`, the contents of a Hugging Face `config.json`. `source` names it in
+// messages; `name` is what to_config_json wrote, else the file's name without folder and ".json"
+// ("config.json": the folder's name). Model types: llama, mistral, internlm2, gpt2, opt, bert,
+// distilbert, chatglm, glm. A sliding window below max_position_embeddings caps max_context, as up
+// to there it is the same as full attention (`use_sliding_window` false: no window); rope scaling
+// "dynamic" is dropped, as it acts beyond max_context only. Fields that are absent have the
+// defaults of Hugging Face's class, but no token is assumed. Throws Error (field, value, expected,
+// remedy) on bad JSON, a missing or ill-typed field, one that is given twice, an unknown
+// `model_type` or rope scaling, an architecture without the head of a language model, biases,
+// activations, orders of norms and the like that the family does not have, and every field that is
+// neither read nor known to change nothing (config_keys.cpp lists them).
+[[nodiscard]] Transformer parse_config_json(std::string_view text, std::string_view source);
+
+// Config JSON of `transformer`: parse_config_json reads it back to an equal value, but for the
+// formats of weights and cache, which are not config.json's.
+[[nodiscard]] std::string to_config_json(const Transformer& transformer);
+
+// A field of config.json as two models have it, values as JSON ("null": it has none).
+struct FieldDifference {
+  std::string field;
+  std::string first;
+  std::string second;
+  bool operator==(const FieldDifference&) const = default;
+};
+
+// Where two models differ, in the order of to_config_json: everything that it writes is compared
+// but the name, which changes no result; formats are not.
+[[nodiscard]] std::vector<FieldDifference> differences(const Transformer& first,
+                                                       const Transformer& second);
+
+}  // namespace tandem::model
