@@ -24,7 +24,7 @@
 #include "exec/worker.hpp"
 #include "model/base/statistics.hpp"
 #include "model/report/trace.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 
 namespace tandem::exec {
 namespace {

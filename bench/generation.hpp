@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "model/predict/analytic.hpp"
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::bench {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "models.hpp"
-#include "planner/bound.hpp"
-#include "planner/lowering.hpp"
+#include "planner/bounds/bound.hpp"
 #include "planner/partition/equation5.hpp"
-#include "planner/partition/galaxy.hpp"
+#include "planner/partition/galaxy_partition.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "model/transformer/transformer.hpp"
-#include "planner/drop_search.hpp"
+#include "planner/search/drop_search.hpp"
 #include "sim/platform.hpp"
 #include "tests/source_tree.hpp"
 

@@ -13,8 +13,8 @@
 #include "model/base/statistics.hpp"
 #include "model/report/trace.hpp"
 #include "models.hpp"
-#include "planner/lowering.hpp"
 #include "planner/serving/request_scheduler.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "replayed_plan.hpp"
 
 namespace {

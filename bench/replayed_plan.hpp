@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "models.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "sim/platform.hpp"
 #include "tests/source_tree.hpp"
 

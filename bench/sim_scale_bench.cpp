@@ -22,7 +22,7 @@
 
 #include "generation.hpp"
 #include "models.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "sim/city.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"

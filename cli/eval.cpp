@@ -31,8 +31,8 @@
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/text_table.hpp"
-#include "planner/local_plan.hpp"
-#include "planner/search.hpp"
+#include "planner/search/local_plan.hpp"
+#include "planner/search/search.hpp"
 
 namespace tandem::cli {
 namespace {

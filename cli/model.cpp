@@ -26,7 +26,7 @@
 #include "model/graph/memory.hpp"
 #include "model/graph/work.hpp"
 #include "model/transformer/format_choice.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -42,9 +42,9 @@
 #include "model/base/text_table.hpp"
 #include "model/report/result.hpp"
 #include "model/report/trace.hpp"
-#include "planner/local_plan.hpp"
-#include "planner/lowering.hpp"
-#include "planner/plan_file.hpp"
+#include "planner/plan/file/plan_file.hpp"
+#include "planner/search/local_plan.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -22,8 +22,8 @@
 #include "exec/kernels/kernels_here.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
-#include "planner/outdated_profiles.hpp"
-#include "planner/plan_file.hpp"
+#include "planner/plan/file/plan_file.hpp"
+#include "planner/plan/outdated_profiles.hpp"
 
 namespace tandem::cli {
 namespace {

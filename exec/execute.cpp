@@ -15,7 +15,7 @@
 #include "exec/weights/block_store.hpp"
 #include "model/base/error.hpp"
 #include "model/base/text_table.hpp"
-#include "planner/outdated_profiles.hpp"
+#include "planner/plan/outdated_profiles.hpp"
 #include "planner/serving/serving_plan.hpp"
 
 namespace tandem::exec {

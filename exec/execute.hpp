@@ -3,8 +3,8 @@
 // A plan in, tokens out: the page that a program needs to execute a plan. Everything else of exec/
 // is behind it. tests/consumer/main.cpp is a program that uses it.
 //
-// A plan comes from a file that `tandem plan` wrote (planner/plan.hpp), or from a search
-// (planner/search.hpp; planner/local_plan.hpp for this machine alone):
+// A plan comes from a file that `tandem plan` wrote (planner/plan/plan.hpp), or from a search
+// (planner/search/search.hpp; planner/search/local_plan.hpp for this machine alone):
 //
 //   const planner::Plan plan = planner::parse_plan_json(text_of_file, "plan.json");
 //
@@ -39,7 +39,7 @@
 #include "exec/weights/move_choice.hpp"
 #include "model/report/result.hpp"
 #include "model/report/trace.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace tandem::exec {
 

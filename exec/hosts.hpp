@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exec/transport/endpoint.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace tandem::exec {
 

@@ -11,12 +11,12 @@
 #include "exec/runtime/process_facts.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/lowering.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/memory/session_memory.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
-#include "planner/session_memory.hpp"
-#include "planner/storage.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::exec {
 namespace {

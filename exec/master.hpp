@@ -12,7 +12,7 @@
 #include "exec/master_options.hpp"
 #include "exec/plan_workers.hpp"
 #include "exec/runtime/run_result.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace tandem::exec {
 

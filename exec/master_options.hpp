@@ -18,8 +18,8 @@
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
 #include "exec/weights/move_choice.hpp"
-#include "planner/serving/inference_request.hpp"
-#include "planner/serving/policy.hpp"
+#include "planner/plan/inference_request.hpp"
+#include "planner/serving/policy/policy.hpp"
 
 namespace tandem::exec {
 

@@ -10,7 +10,7 @@
 #include "exec/master.hpp"
 #include "exec/master_session.hpp"
 #include "model/base/error.hpp"
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::exec {
 namespace {

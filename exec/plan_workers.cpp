@@ -1,7 +1,7 @@
 #include "exec/plan_workers.hpp"
 
-#include "planner/session_memory.hpp"
-#include "planner/storage.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/memory/session_memory.hpp"
 
 namespace tandem::exec {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace tandem::exec {
 

@@ -263,7 +263,7 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
     if (!scores.empty()) profile.half_score = fit_rate(scores);
   }
   // By now most of the code that a run executes has been executed. What connections and graphs of a
-  // session take is the plan's to say (planner/session_memory).
+  // session take is the plan's to say (planner/memory/session_memory).
   profile.program_bytes = idle_heap + resident_bytes("RssFile") + kRunCode;
   return profile;
 }

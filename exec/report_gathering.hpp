@@ -8,7 +8,7 @@
 
 #include "exec/runtime/run_result.hpp"
 #include "exec/transport/control.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace tandem::exec {
 

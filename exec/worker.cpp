@@ -18,7 +18,7 @@
 #include "model/base/plain_text.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/system_fault.hpp"
-#include "planner/outdated_profiles.hpp"
+#include "planner/plan/outdated_profiles.hpp"
 
 namespace tandem::exec {
 namespace {

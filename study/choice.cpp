@@ -7,11 +7,11 @@
 #include <string_view>
 
 #include "model/base/error.hpp"
-#include "planner/comparison.hpp"
-#include "planner/lowering.hpp"
-#include "planner/partition/galaxy.hpp"
+#include "planner/partition/exact/time_order.hpp"
+#include "planner/partition/galaxy_partition.hpp"
 #include "planner/serving/serving_plan.hpp"
-#include "planner/strategy/stages.hpp"
+#include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/stages.hpp"
 #include "study/settings.hpp"
 
 namespace tandem::study {

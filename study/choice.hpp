@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "study/prediction.hpp"
 
 namespace tandem::study {
@@ -25,8 +25,8 @@ struct Question {
 // The best plan of one strategy.
 struct Contender {
   planner::Plan plan;  // on the devices that it uses alone
-  // Seconds, as the objective says (planner/objective.hpp); of many requests the means over them,
-  // throughput: from token to token, or from pass to pass.
+  // Seconds, as the objective says (planner/search/objective.hpp); of many requests the means over
+  // them, throughput: from token to token, or from pass to pass.
   double seconds = 0.0;
   const planner::Policy* policy = nullptr;  // of many requests
   std::int64_t chunk = 0;

@@ -12,13 +12,13 @@
 #include "model/cluster/variation.hpp"
 #include "model/graph/announcement.hpp"
 #include "model/predict/analytic.hpp"
-#include "planner/extrapolation.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/lowering.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/search/extrapolation.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
-#include "planner/storage.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "sim/replay.hpp"
 
 namespace tandem::study {

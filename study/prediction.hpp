@@ -12,9 +12,9 @@
 #include "model/predict/bottleneck.hpp"
 #include "model/report/result.hpp"
 #include "model/report/trace.hpp"
-#include "planner/plan.hpp"
-#include "planner/serving/inference_request.hpp"
-#include "planner/serving/policy.hpp"
+#include "planner/plan/inference_request.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/serving/policy/policy.hpp"
 
 namespace tandem::study {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "model/cluster/cluster_edit.hpp"
-#include "planner/device_choice.hpp"
-#include "planner/group_search.hpp"
+#include "planner/search/device_choice.hpp"
+#include "planner/search/group_search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "sim/replay.hpp"

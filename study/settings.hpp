@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/base/error.hpp"
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "study/choice.hpp"
 
 namespace tandem::study {

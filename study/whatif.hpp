@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "study/prediction.hpp"
 #include "study/progress.hpp"
 
@@ -40,10 +40,10 @@ struct WhatIf {
 // as fast, has twice the memory, a disk twice as fast; a link of twice the bandwidth, of half the
 // latency; all links so. Strategy, collectives (but for a composition that a change leaves no
 // groups for, which gives way to auto) and tiles stay the plan's, shares, windows (if the plan
-// streams weights) and rounds (if it has several) are made anew as `tandem plan` makes them, or stay
-// the plan's, too, where that is faster. Groups stay, without who is left out; another device is in
-// the group of the one that it is like. Tells `progress` of each that is done. Throws Error as the
-// evaluators do.
+// streams weights) and rounds (if it has several) are made anew as `tandem plan` makes them, or
+// stay the plan's, too, where that is faster. Groups stay, without who is left out; another device
+// is in the group of the one that it is like. Tells `progress` of each that is done. Throws Error
+// as the evaluators do.
 [[nodiscard]] WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress,
                              const ServedWorkload* served = nullptr);
 

@@ -16,7 +16,7 @@
 #include "memory_transport.hpp"
 #include "model/base/error.hpp"
 #include "model/graph/work.hpp"
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::testing {
 

@@ -13,7 +13,7 @@
 #include "exec/runtime/runtime.hpp"
 #include "exec/weights/random.hpp"
 #include "memory_transport.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "sampled.hpp"
 #include "serial_executor.hpp"
 #include "tests/storage_fixture.hpp"

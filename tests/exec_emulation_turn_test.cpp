@@ -23,7 +23,7 @@
 #include "exec/emulation/turn.hpp"
 #include "exec/synthetic_shard.hpp"
 #include "model/base/error.hpp"
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 

@@ -12,7 +12,7 @@
 #include "exec/runtime/device_run.hpp"
 #include "exec/weights/random.hpp"
 #include "memory_transport.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 

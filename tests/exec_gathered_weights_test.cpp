@@ -8,7 +8,7 @@
 
 #include "exec/weights/layout.hpp"
 #include "model/graph/memory.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "sampled.hpp"
 #include "sparse_runs.hpp"
 

@@ -9,8 +9,8 @@
 
 #include "device_runs.hpp"
 #include "exec/weights/random.hpp"
-#include "planner/search.hpp"
-#include "planner/window.hpp"
+#include "planner/plan/window.hpp"
+#include "planner/search/search.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 

@@ -23,7 +23,7 @@
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "memory_transport.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "sampled.hpp"
 #include "serial_executor.hpp"
 #include "source_tree.hpp"

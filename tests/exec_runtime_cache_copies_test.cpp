@@ -10,7 +10,7 @@
 #include "exec/weights/random.hpp"
 #include "model/graph/cache_copies.hpp"
 #include "model/predict/program.hpp"
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 

@@ -9,7 +9,7 @@
 #include "exec/runtime/lanes.hpp"
 #include "exec_session_processes.hpp"
 #include "memory_transport.hpp"
-#include "planner/storage.hpp"
+#include "planner/memory/plan_storage.hpp"
 #include "serial_executor.hpp"
 
 namespace tandem::exec::exec_runtime_memory_test {

@@ -11,7 +11,7 @@
 #include "collective_fixture.hpp"
 #include "exec/runtime/lane_programs.hpp"
 #include "model/predict/program.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "relay_support.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"

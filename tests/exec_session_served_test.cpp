@@ -17,9 +17,9 @@
 #include "exec/request_serving.hpp"
 #include "exec/weights/random.hpp"
 #include "exec_session_processes.hpp"
-#include "planner/recurrent.hpp"
-#include "planner/serving/capacity.hpp"
+#include "planner/serving/request_capacity.hpp"
 #include "planner/serving/request_results.hpp"
+#include "planner/strategy/stage_ring.hpp"
 #include "sampled.hpp"
 #include "serial_executor.hpp"
 

@@ -14,7 +14,7 @@
 #include "exec/weights/block_assembly.hpp"
 #include "exec/weights/random.hpp"
 #include "exec_session_processes.hpp"
-#include "planner/plan_words.hpp"
+#include "planner/plan/file/plan_words.hpp"
 #include "serial_executor.hpp"
 
 namespace tandem::exec::exec_session_test {

@@ -13,7 +13,7 @@
 #include "collective_fixture.hpp"
 #include "device_runs.hpp"
 #include "exec/weights/random.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 

@@ -6,8 +6,8 @@
 
 #include "collective_fixture.hpp"
 #include "model/base/error.hpp"
-#include "planner/allreduce_search.hpp"
-#include "planner/search.hpp"
+#include "planner/search/allreduce_search.hpp"
+#include "planner/search/search.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_allreduce_search_test {

@@ -10,9 +10,9 @@
 #include "collective_fixture.hpp"
 #include "model/graph/announcement.hpp"
 #include "model/predict/analytic.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_announcement_test {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "planner/allreduce_search.hpp"
-#include "planner/bound.hpp"
-#include "planner/lowering.hpp"
-#include "planner/partition/layers.hpp"
-#include "planner/session_memory.hpp"
+#include "planner/bounds/bound.hpp"
+#include "planner/memory/session_memory.hpp"
+#include "planner/partition/layer_partition.hpp"
+#include "planner/search/allreduce_search.hpp"
+#include "planner/search/window_search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/pipeline.hpp"
-#include "planner/window_search.hpp"
 #include "planner_fixture.hpp"
 #include "random_clusters.hpp"
 

@@ -10,8 +10,8 @@
 #include "model/graph/memory.hpp"
 #include "model/graph/work.hpp"
 #include "model/predict/cost_model.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_cache_type_test {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "model/cluster/cluster_edit.hpp"
-#include "planner/partition/chain.hpp"
-#include "planner/rate_search.hpp"
-#include "planner/search.hpp"
+#include "planner/partition/exact/chain.hpp"
+#include "planner/search/rate_search.hpp"
+#include "planner/search/search.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/pipeline.hpp"
 #include "planner_fixture.hpp"

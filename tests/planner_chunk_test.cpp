@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "model/predict/analytic.hpp"
-#include "planner/graph_cache.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_chunk_test {

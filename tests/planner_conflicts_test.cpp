@@ -13,8 +13,8 @@
 
 #include "collective_fixture.hpp"
 #include "model/graph/conflicts.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner_fixture.hpp"
 #include "symbolic_execution.hpp"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/cluster/cluster_edit.hpp"
-#include "planner/device_choice.hpp"
+#include "planner/search/device_choice.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_device_choice_test {

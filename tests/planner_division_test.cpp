@@ -11,9 +11,9 @@
 #include <random>
 #include <sstream>
 
-#include "planner/partition/division.hpp"
 #include "planner/partition/equation5.hpp"
-#include "planner/partition/galaxy.hpp"
+#include "planner/partition/exact/division.hpp"
+#include "planner/partition/galaxy_partition.hpp"
 #include "planner/partition/share_search.hpp"
 #include "planner_fixture.hpp"
 

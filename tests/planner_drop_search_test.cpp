@@ -11,8 +11,8 @@
 
 #include "loss_fixture.hpp"
 #include "model/base/error.hpp"
-#include "planner/drop_search.hpp"
-#include "planner/objective.hpp"
+#include "planner/search/drop_search.hpp"
+#include "planner/search/objective.hpp"
 #include "rooms.hpp"
 
 namespace tandem::test::planner_drop_search_test {

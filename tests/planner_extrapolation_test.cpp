@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "planner/extrapolation.hpp"
+#include "planner/search/extrapolation.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_extrapolation_test {

@@ -2,7 +2,7 @@
 
 #include <variant>
 
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 
 namespace tandem::test {
 

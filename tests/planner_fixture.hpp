@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/lowering.hpp"
 #include "planner/partition/budget.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::test {
 

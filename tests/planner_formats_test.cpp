@@ -7,7 +7,7 @@
 
 #include "model/base/error.hpp"
 #include "planner/partition/budget.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_formats_test {

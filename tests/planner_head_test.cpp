@@ -13,12 +13,12 @@
 #include "model/base/error.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "model/graph/conflicts.hpp"
-#include "planner/bound.hpp"
-#include "planner/head_search.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
-#include "planner/storage.hpp"
-#include "planner/strategy/head.hpp"
+#include "planner/bounds/bound.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/search/head_search.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_head_test {

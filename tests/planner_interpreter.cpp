@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "model/base/error.hpp"
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/graph/task_graph.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace tandem::test {
 

@@ -9,10 +9,10 @@
 #include <variant>
 
 #include "model/cluster/cluster_edit.hpp"
-#include "planner/group_search.hpp"
-#include "planner/partition/layer_runs.hpp"
-#include "planner/rate_search.hpp"
-#include "planner/search.hpp"
+#include "planner/partition/exact/run_splits.hpp"
+#include "planner/search/group_search.hpp"
+#include "planner/search/rate_search.hpp"
+#include "planner/search/search.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner_fixture.hpp"
 

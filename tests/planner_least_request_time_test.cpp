@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "model/transformer/architecture.hpp"
-#include "planner/least_request_time.hpp"
 #include "planner/partition/share_search.hpp"
-#include "planner/search.hpp"
-#include "planner/split_time.hpp"
-#include "planner/window_search.hpp"
+#include "planner/search/least_request_time.hpp"
+#include "planner/search/search.hpp"
+#include "planner/search/split_time.hpp"
+#include "planner/search/window_search.hpp"
 #include "planner_fixture.hpp"
 #include "random_clusters.hpp"
 

@@ -12,8 +12,8 @@
 
 #include "loss_fixture.hpp"
 #include "model/base/error.hpp"
-#include "planner/loss_model.hpp"
-#include "planner/search.hpp"
+#include "planner/search/loss_model.hpp"
+#include "planner/search/search.hpp"
 #include "rooms.hpp"
 
 namespace tandem::test::planner_loss_model_test {

@@ -7,7 +7,7 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/work.hpp"
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"
 

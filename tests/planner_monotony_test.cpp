@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "model/predict/analytic.hpp"
-#include "planner/lowering.hpp"
+#include "planner/memory/plan_storage.hpp"
 #include "planner/partition/budget.hpp"
-#include "planner/storage.hpp"
-#include "planner/window_search.hpp"
+#include "planner/search/window_search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "random_clusters.hpp"
 
 namespace tandem::test::planner_monotony_test {

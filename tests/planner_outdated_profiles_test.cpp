@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "planner/outdated_profiles.hpp"
+#include "planner/plan/outdated_profiles.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_outdated_profiles_test {

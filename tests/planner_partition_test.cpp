@@ -5,8 +5,8 @@
 #include <random>
 
 #include "model/base/error.hpp"
-#include "planner/partition/galaxy.hpp"
-#include "planner/partition/largest_remainder.hpp"
+#include "planner/partition/exact/largest_remainder.hpp"
+#include "planner/partition/galaxy_partition.hpp"
 #include "planner/partition/proportions.hpp"
 #include "planner/partition/share_search.hpp"
 #include "planner_fixture.hpp"

@@ -6,8 +6,8 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/work.hpp"
-#include "planner/partition/layers.hpp"
-#include "planner/search.hpp"
+#include "planner/partition/layer_partition.hpp"
+#include "planner/search/search.hpp"
 #include "planner/strategy/pipeline.hpp"
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"

@@ -6,8 +6,8 @@
 
 #include "model/base/error.hpp"
 #include "model/base/limits.hpp"
-#include "planner/search.hpp"
-#include "planner/storage.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/search/search.hpp"
 #include "planner_fixture.hpp"
 #include "sampled.hpp"
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "model/base/error.hpp"
-#include "planner/plan_file.hpp"
-#include "planner/search.hpp"
+#include "planner/plan/file/plan_file.hpp"
+#include "planner/search/search.hpp"
 #include "planner/serving/planned_service.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner_fixture.hpp"

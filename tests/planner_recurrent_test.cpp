@@ -10,10 +10,10 @@
 #include "model/graph/work.hpp"
 #include "model/predict/analytic.hpp"
 #include "model_fixtures.hpp"
-#include "planner/graph_cache.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_recurrent_test {

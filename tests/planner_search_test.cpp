@@ -6,7 +6,7 @@
 #include <random>
 
 #include "model/base/error.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "planner_fixture.hpp"
 #include "tests/storage_fixture.hpp"
 

@@ -13,10 +13,10 @@
 
 #include "model/base/error.hpp"
 #include "model/predict/analytic.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/lowering.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_serving_test {

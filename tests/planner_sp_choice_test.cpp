@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "planner/lowering.hpp"
-#include "planner/sp_choice.hpp"
+#include "planner/search/sp_choice.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_sp_choice_test {

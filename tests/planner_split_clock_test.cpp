@@ -10,9 +10,9 @@
 
 #include "model/predict/program.hpp"
 #include "model/transformer/architecture.hpp"
-#include "planner/lowering.hpp"
 #include "planner/partition/split_clock.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner_fixture.hpp"
 #include "random_clusters.hpp"
 

@@ -10,12 +10,12 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/conflicts.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/lowering.hpp"
-#include "planner/moves_choice.hpp"
-#include "planner/partition/positions.hpp"
-#include "planner/search.hpp"
-#include "planner/window_search.hpp"
+#include "planner/search/moves_choice.hpp"
+#include "planner/search/search.hpp"
+#include "planner/search/window_search.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
+#include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/positions.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_spread_test {

@@ -10,14 +10,14 @@
 
 #include "model/base/error.hpp"
 #include "model/predict/analytic.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/head_search.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/memory/session_memory.hpp"
+#include "planner/search/head_search.hpp"
+#include "planner/search/search.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
-#include "planner/session_memory.hpp"
-#include "planner/storage.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "tests/planner_fixture.hpp"
 
 namespace tandem::test::planner_storage_test {

@@ -9,8 +9,8 @@
 
 #include "model/cluster/cluster_edit.hpp"
 #include "model/graph/conflicts.hpp"
-#include "planner/lowering.hpp"
-#include "planner/token_ffn.hpp"
+#include "planner/search/token_ffn.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_token_ffn_test {

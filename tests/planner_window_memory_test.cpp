@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "planner/window.hpp"
+#include "planner/plan/window.hpp"
 #include "planner_fixture.hpp"
 #include "study/steady_state/residency.hpp"
 

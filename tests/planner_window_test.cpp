@@ -9,9 +9,9 @@
 
 #include "model/base/error.hpp"
 #include "model/predict/analytic.hpp"
-#include "planner/lowering.hpp"
-#include "planner/storage.hpp"
-#include "planner/window.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/plan/window.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"
 #include "study/steady_state/recurrence.hpp"

@@ -9,9 +9,9 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/work.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
-#include "planner/storage.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test::planner_wire_test {

@@ -12,9 +12,9 @@
 
 #include "model/graph/scheduler.hpp"
 #include "model/predict/analytic.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/recurrent.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
+#include "planner/strategy/stage_ring.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test {

@@ -19,10 +19,10 @@
 #include "exec/weights/shard.hpp"
 #include "model/base/error.hpp"
 #include "model/graph/accesses.hpp"
-#include "planner/lowering.hpp"
-#include "planner/plan.hpp"
-#include "planner/search.hpp"
-#include "planner/storage.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::testing {
 

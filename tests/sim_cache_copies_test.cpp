@@ -11,8 +11,8 @@
 #include "model/graph/cache_copies.hpp"
 #include "model/predict/analytic.hpp"
 #include "model/predict/program.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
 #include "planner_fixture.hpp"
 #include "sim/replay.hpp"
 

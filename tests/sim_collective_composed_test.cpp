@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "planner_fixture.hpp"
 #include "sim/replay.hpp"
 #include "sim_fixture.hpp"

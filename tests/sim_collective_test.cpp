@@ -9,8 +9,8 @@
 #include "planner/collective/all_to_all.hpp"
 #include "planner/collective/halving.hpp"
 #include "planner/collective/star.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "sim_fixture.hpp"
 
 namespace tandem::sim::testing::sim_collective_test {

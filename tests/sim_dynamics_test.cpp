@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/base/error.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "planner_fixture.hpp"
 #include "sim/dynamics.hpp"
 #include "sim/platform.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/predict/extension.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "planner_fixture.hpp"
 #include "sim_fixture.hpp"
 

@@ -9,8 +9,8 @@
 
 #include "collective_fixture.hpp"
 #include "model/report/communication.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "sim_fixture.hpp"
 
 namespace tandem::sim::testing::sim_galaxy_test {

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "model/predict/analytic.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
 #include "planner_fixture.hpp"
 #include "sim/replay.hpp"
 #include "sim_fixture.hpp"

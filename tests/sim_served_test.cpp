@@ -5,9 +5,9 @@
 #include <random>
 
 #include "model/predict/analytic.hpp"
-#include "planner/graph_cache.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
 #include "planner_fixture.hpp"
 #include "sim/replay.hpp"
 

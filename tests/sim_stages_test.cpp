@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
-#include "planner/strategy/stages.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/stages.hpp"
 #include "recurrent_fixture.hpp"
 #include "sim/replay.hpp"
 #include "sim_random.hpp"

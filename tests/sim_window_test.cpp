@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/window.hpp"
+#include "planner/plan/window.hpp"
 #include "planner_fixture.hpp"
 #include "sim_fixture.hpp"
 #include "study/steady_state/recurrence.hpp"

@@ -13,7 +13,7 @@
 
 #include "device_runs.hpp"
 #include "exec/synthetic_shard.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "serial_executor.hpp"
 #include "sparse_reference.hpp"
 #include "weights_support.hpp"

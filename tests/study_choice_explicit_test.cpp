@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "model/base/error.hpp"
-#include "planner/device_choice.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
+#include "planner/search/device_choice.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "random_clusters.hpp"
 #include "sampled.hpp"
 #include "sim/platform.hpp"

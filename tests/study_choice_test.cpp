@@ -10,10 +10,10 @@
 
 #include "model/base/error.hpp"
 #include "model/cluster/cluster_edit.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "planner/serving/serving_plan.hpp"
-#include "planner/strategy/stages.hpp"
+#include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/stages.hpp"
 #include "random_clusters.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/base/error.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "planner_fixture.hpp"
 #include "study/prediction.hpp"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cli/flags/options.hpp"
-#include "planner/drop_search.hpp"
-#include "planner/lowering.hpp"
+#include "planner/search/drop_search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
 

@@ -7,7 +7,7 @@
 
 #include "cli/flags/options.hpp"
 #include "model/transformer/transformer.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace tandem::cli {
 

@@ -15,7 +15,7 @@
 #include "model/graph/candidates.hpp"
 #include "model/predict/stated_profiles.hpp"
 #include "planner/collective/collective.hpp"
-#include "planner/strategy/stages.hpp"
+#include "planner/strategy/common/stages.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -10,10 +10,10 @@
 #include "cli/flags/options.hpp"
 #include "model/graph/release_rule.hpp"
 #include "model/transformer/wire_format.hpp"
-#include "planner/decode_moves.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
-#include "planner/sparse_attention.hpp"
+#include "planner/plan/decode_moves.hpp"
+#include "planner/plan/sparse_attention.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
 

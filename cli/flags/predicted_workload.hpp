@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/flags/options.hpp"
-#include "planner/plan_file.hpp"
+#include "planner/plan/file/plan_file.hpp"
 #include "study/prediction.hpp"
 
 namespace tandem::cli {

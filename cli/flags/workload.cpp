@@ -15,9 +15,9 @@
 #include "model/base/plain_text.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
-#include "planner/lowering.hpp"
-#include "planner/serving/capacity.hpp"
 #include "planner/serving/chunk_search.hpp"
+#include "planner/serving/request_capacity.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -12,9 +12,9 @@
 #include "cli/flags/options.hpp"
 #include "model/report/result.hpp"
 #include "model/transformer/transformer.hpp"
-#include "planner/plan_file.hpp"
-#include "planner/serving/inference_request.hpp"
-#include "planner/serving/policy.hpp"
+#include "planner/plan/file/plan_file.hpp"
+#include "planner/plan/inference_request.hpp"
+#include "planner/serving/policy/policy.hpp"
 
 namespace tandem::cli {
 

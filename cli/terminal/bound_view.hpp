@@ -5,8 +5,8 @@
 #include <iosfwd>
 #include <nlohmann/json.hpp>
 
-#include "planner/bound.hpp"
-#include "planner/objective.hpp"
+#include "planner/bounds/bound.hpp"
+#include "planner/search/objective.hpp"
 
 namespace tandem::cli {
 

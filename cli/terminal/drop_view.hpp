@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/flags/loss.hpp"
-#include "planner/drop_search.hpp"
+#include "planner/search/drop_search.hpp"
 
 namespace tandem::cli {
 

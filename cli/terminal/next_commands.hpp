@@ -5,7 +5,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "planner/plan_file.hpp"
+#include "planner/plan/file/plan_file.hpp"
 
 namespace tandem::cli {
 

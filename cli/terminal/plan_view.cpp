@@ -9,10 +9,10 @@
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
 #include "model/transformer/format_choice.hpp"
-#include "planner/lowering.hpp"
-#include "planner/partition/positions.hpp"
-#include "planner/strategy/head.hpp"
-#include "planner/strategy/stages.hpp"
+#include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/positions.hpp"
+#include "planner/strategy/common/stages.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
-#include "planner/rate_search.hpp"
-#include "planner/recurrent.hpp"
-#include "planner/strategy/stages.hpp"
+#include "planner/search/rate_search.hpp"
+#include "planner/strategy/common/stages.hpp"
+#include "planner/strategy/stage_ring.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/predict/pipeline_law.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace tandem::cli {
 

@@ -5,9 +5,9 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "planner/device_choice.hpp"
-#include "planner/moves_choice.hpp"
-#include "planner/sp_choice.hpp"
+#include "planner/search/device_choice.hpp"
+#include "planner/search/moves_choice.hpp"
+#include "planner/search/sp_choice.hpp"
 
 namespace tandem::cli {
 

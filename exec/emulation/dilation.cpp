@@ -10,7 +10,7 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/task_graph.hpp"
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::exec {
 namespace {

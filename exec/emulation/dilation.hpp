@@ -5,7 +5,7 @@
 
 #include "exec/emulation/pacer.hpp"
 #include "model/cluster/cluster.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace tandem::exec {
 

@@ -11,7 +11,7 @@
 #include "exec/emulation/turn.hpp"
 #include "exec/master_options.hpp"
 #include "model/report/result.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace tandem::exec {
 

@@ -12,8 +12,8 @@
 #include "model/base/quantity_text.hpp"
 #include "model/graph/conflicts.hpp"
 #include "model/graph/work.hpp"
-#include "planner/lowering.hpp"
-#include "planner/storage.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::exec {
 namespace {

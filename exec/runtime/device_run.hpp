@@ -25,8 +25,8 @@
 #include "exec/weights/resident_blocks.hpp"
 #include "exec/weights/shard.hpp"
 #include "model/graph/memory.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
 
 namespace tandem::exec {
 

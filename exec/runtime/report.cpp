@@ -7,7 +7,7 @@
 #include "model/base/error.hpp"
 #include "model/base/json_value.hpp"
 #include "model/base/limits.hpp"
-#include "planner/serving/inference_request.hpp"
+#include "planner/plan/inference_request.hpp"
 
 namespace tandem::exec {
 namespace {

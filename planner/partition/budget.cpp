@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "model/base/quantity_text.hpp"
-#include "planner/lowering.hpp"
-#include "planner/storage.hpp"
-#include "planner/strategy/rows.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/rows.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -5,9 +5,9 @@
 #include <limits>
 #include <vector>
 
-#include "planner/lowering.hpp"
-#include "planner/strategy/block.hpp"
-#include "planner/strategy/rows.hpp"
+#include "planner/strategy/common/block.hpp"
+#include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/rows.hpp"
 
 namespace tandem::planner {
 namespace {

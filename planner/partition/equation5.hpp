@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "planner/partition/budget.hpp"
-#include "planner/partition/division.hpp"
+#include "planner/partition/exact/division.hpp"
 
 namespace tandem::planner {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "model/base/error.hpp"
-#include "planner/partition/largest_remainder.hpp"
+#include "planner/partition/exact/largest_remainder.hpp"
 
 namespace tandem::planner {
 namespace {

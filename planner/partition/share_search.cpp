@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "planner/comparison.hpp"
-#include "planner/partition/earliest.hpp"
-#include "planner/partition/galaxy.hpp"
+#include "planner/partition/exact/earliest.hpp"
+#include "planner/partition/exact/time_order.hpp"
+#include "planner/partition/galaxy_partition.hpp"
 #include "planner/partition/proportions.hpp"
 #include "planner/partition/split_clock.hpp"
 

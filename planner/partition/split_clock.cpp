@@ -8,9 +8,9 @@
 #include "model/base/error.hpp"
 #include "model/predict/analytic.hpp"
 #include "model/predict/program.hpp"
-#include "planner/comparison.hpp"
-#include "planner/lowering.hpp"
-#include "planner/strategy/block.hpp"
+#include "planner/partition/exact/time_order.hpp"
+#include "planner/strategy/common/block.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
 namespace {

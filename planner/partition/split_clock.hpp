@@ -6,7 +6,7 @@
 
 #include "model/graph/task_graph.hpp"
 #include "planner/partition/budget.hpp"
-#include "planner/partition/earliest.hpp"
+#include "planner/partition/exact/earliest.hpp"
 
 namespace tandem::planner {
 

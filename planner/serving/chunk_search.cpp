@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "model/predict/analytic.hpp"
-#include "planner/comparison.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/lowering.hpp"
+#include "planner/partition/exact/time_order.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
 namespace {

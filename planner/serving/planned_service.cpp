@@ -8,9 +8,9 @@
 
 #include "model/base/error.hpp"
 #include "model/base/limits.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "planner/serving/planned_service_json.hpp"
-#include "planner/serving/policy.hpp"
+#include "planner/serving/policy/policy.hpp"
 #include "planner/serving/serving_plan.hpp"
 
 namespace tandem::planner {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/serving/inference_request.hpp"
+#include "planner/plan/inference_request.hpp"
 
 namespace tandem::planner {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "model/report/result.hpp"
-#include "planner/serving/capacity.hpp"
-#include "planner/serving/inference_request.hpp"
+#include "planner/plan/inference_request.hpp"
+#include "planner/serving/request_capacity.hpp"
 
 namespace tandem::planner {
 

@@ -5,7 +5,7 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/memory.hpp"
-#include "planner/comparison.hpp"
+#include "planner/partition/exact/time_order.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "model/graph/scheduler.hpp"
-#include "planner/serving/capacity.hpp"
-#include "planner/serving/inference_request.hpp"
-#include "planner/serving/policy.hpp"
+#include "planner/plan/inference_request.hpp"
+#include "planner/serving/policy/policy.hpp"
+#include "planner/serving/request_capacity.hpp"
 
 namespace tandem::planner {
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "model/base/error.hpp"
-#include "planner/lowering.hpp"
-#include "planner/serving/capacity.hpp"
+#include "planner/serving/request_capacity.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
 

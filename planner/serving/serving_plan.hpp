@@ -5,9 +5,9 @@
 #include <span>
 #include <variant>
 
-#include "planner/search.hpp"
-#include "planner/serving/inference_request.hpp"
-#include "planner/serving/policy.hpp"
+#include "planner/plan/inference_request.hpp"
+#include "planner/search/search.hpp"
+#include "planner/serving/policy/policy.hpp"
 
 namespace tandem::planner {
 

@@ -10,13 +10,13 @@
 
 #include "model/base/error.hpp"
 #include "planner/collective/collective.hpp"
-#include "planner/strategy/block.hpp"
-#include "planner/strategy/cover.hpp"
-#include "planner/strategy/csps_sparse.hpp"
-#include "planner/strategy/gathered_weights.hpp"
-#include "planner/strategy/head.hpp"
-#include "planner/strategy/rows.hpp"
-#include "planner/strategy/sparse_plan.hpp"
+#include "planner/strategy/common/block.hpp"
+#include "planner/strategy/common/cover.hpp"
+#include "planner/strategy/common/gathered_weights.hpp"
+#include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/rows.hpp"
+#include "planner/strategy/sparse/csps_sparse.hpp"
+#include "planner/strategy/sparse/sparse_plan.hpp"
 #include "planner/strategy/tensor.hpp"
 
 namespace tandem::planner {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
 

@@ -4,13 +4,13 @@
 #include <numeric>
 
 #include "model/base/error.hpp"
-#include "planner/strategy/block.hpp"
-#include "planner/strategy/cover.hpp"
-#include "planner/strategy/head.hpp"
+#include "planner/strategy/common/block.hpp"
+#include "planner/strategy/common/cover.hpp"
+#include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/rows.hpp"
 #include "planner/strategy/row_group.hpp"
-#include "planner/strategy/row_group_sparse.hpp"
-#include "planner/strategy/rows.hpp"
-#include "planner/strategy/sparse_plan.hpp"
+#include "planner/strategy/sparse/row_group_sparse.hpp"
+#include "planner/strategy/sparse/sparse_plan.hpp"
 #include "planner/strategy/tensor.hpp"
 
 namespace tandem::planner {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
 
@@ -23,7 +23,7 @@ namespace tandem::planner {
 // the scatter: nothing overlaps. A tile streams the product's weights anew.
 //
 // With sparse attention (Plan::sparse) a rank's rows are a place: dropping saves computing, and
-// messages are the same (strategy/row_group_sparse.hpp). New tokens attend to everything.
+// messages are the same (strategy/sparse/row_group_sparse.hpp). New tokens attend to everything.
 //
 // Of the last sum only rows that the result needs are made: all of an encoder's pass.
 // A step in which each sequence has one new row has nothing to part: it is that of `tensor`.

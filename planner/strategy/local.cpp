@@ -1,7 +1,7 @@
 #include "planner/strategy/local.hpp"
 
-#include "planner/strategy/block.hpp"
-#include "planner/strategy/cover.hpp"
+#include "planner/strategy/common/block.hpp"
+#include "planner/strategy/common/cover.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "model/base/error.hpp"
-#include "planner/strategy/block.hpp"
-#include "planner/strategy/cover.hpp"
-#include "planner/strategy/group.hpp"
-#include "planner/strategy/head.hpp"
+#include "planner/strategy/common/block.hpp"
+#include "planner/strategy/common/cover.hpp"
+#include "planner/strategy/common/group.hpp"
+#include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/rows.hpp"
+#include "planner/strategy/common/stages.hpp"
 #include "planner/strategy/row_group.hpp"
-#include "planner/strategy/rows.hpp"
-#include "planner/strategy/stages.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "model/base/error.hpp"
-#include "planner/strategy/rows.hpp"
+#include "planner/strategy/common/rows.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "planner/collective/collective.hpp"
-#include "planner/strategy/block.hpp"
-#include "planner/strategy/row_group_sparse.hpp"
+#include "planner/strategy/common/block.hpp"
+#include "planner/strategy/sparse/row_group_sparse.hpp"
 
 namespace tandem::planner {
 

@@ -5,10 +5,10 @@
 
 #include "model/base/error.hpp"
 #include "planner/collective/collective.hpp"
-#include "planner/strategy/block.hpp"
-#include "planner/strategy/cover.hpp"
+#include "planner/strategy/common/block.hpp"
+#include "planner/strategy/common/cover.hpp"
+#include "planner/strategy/common/rows.hpp"
 #include "planner/strategy/local.hpp"
-#include "planner/strategy/rows.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "model/base/error.hpp"
 #include "planner/collective/collective.hpp"
-#include "planner/partition/positions.hpp"
-#include "planner/strategy/block.hpp"
-#include "planner/strategy/cover.hpp"
-#include "planner/strategy/head.hpp"
-#include "planner/strategy/rows.hpp"
-#include "planner/strategy/spread_attention.hpp"
+#include "planner/strategy/common/block.hpp"
+#include "planner/strategy/common/cover.hpp"
+#include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/positions.hpp"
+#include "planner/strategy/common/rows.hpp"
+#include "planner/strategy/common/spread_attention.hpp"
 
 namespace tandem::planner {
 namespace {

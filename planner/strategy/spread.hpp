@@ -1,12 +1,12 @@
 #pragma once
 
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
 
 // Every device holds all weights of all layers, the master besides the embedding and the head, and
 // of a sequence's keys and values those of its own positions, for good, as the plan deals them
-// (partition/positions.hpp). One step, a prompt or a new token:
+// (strategy/common/positions.hpp). One step, a prompt or a new token:
 //   master: embed; send rows of hidden to their owners
 //   each layer, each owner i of rows S_i:
 //     norm, Q, K, V of S_i; K and V stay
@@ -27,10 +27,10 @@ namespace tandem::planner {
 // Prompts move queries all the same. Where they move once (DecodeMoves::keys_once), the master has
 // the prompt's last part, and in the step of the prompt, behind all else, what others keep comes to
 // it (migrate_cache); new tokens are then its own, as in strategy `local`.
-// Where devices have columns of the FFN of new tokens (planner/token_ffn.hpp), a token's owner
-// sends them the residual stream after attention and gets the sum of what they compute, instead of
-// computing the FFN alone: with M of them beside it, M (h e + h e') bytes a layer, e' of a sum.
-// One sequence at a time, whose prompt has the plan's length; weights do not stream.
+// Where devices have columns of the FFN of new tokens (planner/search/token_ffn.hpp), a token's
+// owner sends them the residual stream after attention and gets the sum of what they compute,
+// instead of computing the FFN alone: with M of them beside it, M (h e + h e') bytes a layer, e' of
+// a sum. One sequence at a time, whose prompt has the plan's length; weights do not stream.
 [[nodiscard]] Strategy spread_strategy();
 
 }  // namespace tandem::planner

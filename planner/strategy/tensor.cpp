@@ -2,9 +2,9 @@
 
 #include <numeric>
 
-#include "planner/strategy/cover.hpp"
-#include "planner/strategy/group.hpp"
-#include "planner/strategy/head.hpp"
+#include "planner/strategy/common/cover.hpp"
+#include "planner/strategy/common/group.hpp"
+#include "planner/strategy/common/head.hpp"
 
 namespace tandem::planner {
 namespace {

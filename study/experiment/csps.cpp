@@ -10,11 +10,11 @@
 #include "model/base/text_table.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "model/predict/analytic.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/lowering.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "sim/replay.hpp"
 #include "study/experiment/tpi.hpp"
 

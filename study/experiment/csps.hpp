@@ -11,7 +11,7 @@
 
 #include "model/cluster/cluster.hpp"
 #include "model/transformer/transformer.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "planner/serving/drawn_requests.hpp"
 #include "study/experiment/experiment.hpp"
 

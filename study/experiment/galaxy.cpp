@@ -9,8 +9,8 @@
 #include "model/base/text_table.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "model/graph/memory.hpp"
-#include "planner/lowering.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "sim/replay.hpp"
 #include "study/experiment/tpi.hpp"
 

@@ -9,8 +9,8 @@
 #include "model/base/error.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "model/graph/memory.hpp"
-#include "planner/graph_cache.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
 #include "study/experiment/tpi.hpp"
 
 namespace tandem::study {

@@ -16,7 +16,7 @@
 #include "model/cluster/cluster.hpp"
 #include "model/graph/scheduler.hpp"
 #include "model/transformer/transformer.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "study/experiment/experiment.hpp"
 
 namespace tandem::study {

@@ -13,8 +13,8 @@
 #include "model/cluster/cluster_edit.hpp"
 #include "model/graph/candidates.hpp"
 #include "model/predict/stated_profiles.hpp"
-#include "planner/lowering.hpp"
 #include "planner/partition/proportions.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::study {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "study/scenarios.hpp"
 
 namespace tandem::study {

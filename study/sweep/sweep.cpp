@@ -12,7 +12,7 @@
 #include "model/base/statistics.hpp"
 #include "model/cluster/variation.hpp"
 #include "model/predict/analytic.hpp"
-#include "planner/lowering.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "sim/replay.hpp"
 
 namespace tandem::study {

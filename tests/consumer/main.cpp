@@ -9,9 +9,9 @@
 #include "exec/execute.hpp"
 #include "exec/weights/random.hpp"
 #include "model/base/units.hpp"
-#include "planner/local_plan.hpp"
-#include "planner/plan.hpp"
-#include "planner/search.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/search/local_plan.hpp"
+#include "planner/search/search.hpp"
 #include "study/prediction.hpp"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "model/base/error.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 
 namespace {
 

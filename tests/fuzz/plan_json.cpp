@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "model/base/error.hpp"
-#include "planner/lowering.hpp"
-#include "planner/plan_file.hpp"
+#include "planner/plan/file/plan_file.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

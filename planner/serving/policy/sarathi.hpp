@@ -1,6 +1,6 @@
 #pragma once
 
-#include "planner/serving/policy.hpp"
+#include "planner/serving/policy/policy.hpp"
 
 namespace tandem::planner {
 

@@ -1,0 +1,314 @@
+#include "planner/search/head_search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/cluster/cluster_edit.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/partition/exact/largest_remainder.hpp"
+#include "planner/partition/exact/time_order.hpp"
+#include "planner/partition/galaxy_partition.hpp"
+#include "planner/search/share_candidates.hpp"
+#include "planner/strategy/common/lowering.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::Range;
+
+// Rows are dealt in units of so many, where there are many times as many: whole cache lines of
+// logits, and products of whole groups of rows.
+constexpr std::int64_t kHeadUnit = 64;
+constexpr std::int64_t kMany = 32;
+constexpr int kDeals = 4;  // of rows, where memory has no room for them as they were dealt
+
+// By device: its speed with the logits of a token.
+std::vector<double> head_speeds(const Plan& plan) {
+  const model::CostModel costs = plan.cost_model();
+  const model::Batch token = decode_batch(0);
+  model::Task task;
+  task.kind = model::TaskKind::lm_head;
+  task.block = model::WeightBlock::head;
+  task.rows = {0, 1};
+  task.columns = {0, static_cast<std::int32_t>(plan.model.vocab)};
+  std::vector<double> speeds;
+  for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
+    task.device = d;
+    const double seconds = costs.compute_time(token, task).value();
+    require(seconds > 0.0, "head_speeds: an LM head takes some time");
+    speeds.push_back(1.0 / seconds);
+  }
+  return speeds;
+}
+
+bool is_given(const std::string& partition) {
+  return partition == "equal" || partition.find(':') != std::string::npos;
+}
+
+std::vector<double> weights_of(const Plan& plan) {
+  return is_given(plan.partition) ? given_proportions(plan) : head_speeds(plan);
+}
+
+std::int64_t unit_of(const Plan& plan) {
+  return plan.model.vocab >= kMany * kHeadUnit ? kHeadUnit : 1;
+}
+
+// Who samples computes some.
+void give_master(std::vector<std::int64_t>& units, model::DeviceIndex master) {
+  if (units[static_cast<std::size_t>(master)] > 0) return;
+  --*std::ranges::max_element(units);
+  ++units[static_cast<std::size_t>(master)];
+}
+
+// By device: its memory beside the program and, at the master, the embedding.
+std::vector<double> rooms(const Plan& plan) {
+  std::vector<double> bytes;
+  for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
+    const bool master = d == static_cast<std::size_t>(plan.master);
+    const auto embedding = static_cast<double>(plan.model.embedding_bytes());
+    bytes.push_back(std::max(1.0, plan.cluster.devices()[d].memory.value() -
+                                      plan.profiles[d].program_bytes - (master ? embedding : 0.0)));
+  }
+  return bytes;
+}
+
+std::vector<std::int64_t> units_by(std::span<const double> weights, const Plan& plan,
+                                   std::int64_t unit) {
+  std::vector<std::int64_t> units = proportional_shares(weights, plan.model.vocab / unit);
+  give_master(units, plan.master);
+  return units;
+}
+
+std::vector<std::int64_t> units_by_speed(const Plan& plan, std::int64_t unit) {
+  return units_by(weights_of(plan), plan, unit);
+}
+
+double lacks(const Plan& plan, std::size_t d) {
+  return plan.devices[d].memory.total() - plan.cluster.devices()[d].memory.value();
+}
+
+bool fits_all(const Plan& plan) {
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (lacks(plan, d) > 0.0) return false;
+  }
+  return true;
+}
+
+// `plan` with so many units of rows on each device; the last with any has what is left. Where that
+// leaves a device no more blocks than its window has room for, all its weights stay in memory.
+// Where there is no room for these or for messages, a window that `may_narrow` has fewer blocks.
+Plan with_units(Plan plan, const std::vector<std::int64_t>& units, std::int64_t unit,
+                bool may_narrow) {
+  const auto vocab = static_cast<std::int32_t>(plan.model.vocab);
+  std::vector<Window> given;
+  std::size_t last = 0;
+  for (std::size_t d = 0; d < units.size(); ++d) last = units[d] > 0 ? d : last;
+  std::int32_t next = 0;
+  for (std::size_t d = 0; d < units.size(); ++d) {
+    DevicePlan& device = plan.devices[d];
+    const std::int32_t end = d == last ? vocab : next + static_cast<std::int32_t>(units[d] * unit);
+    device.share.vocabulary = units[d] > 0 ? Range{next, end} : Range{};
+    device.share.head = units[d] > 0;
+    given.push_back(device.window);
+    device.window = normalized(plan.model, device.share, device.window);
+    next = units[d] > 0 ? end : next;
+  }
+  plan = with_predicted_memory(std::move(plan));
+  bool narrower = false;
+  for (std::size_t d = 0; d < units.size(); ++d) {
+    DevicePlan& device = plan.devices[d];
+    if (!may_narrow || !given[d].streams() || lacks(plan, d) <= 0.0) continue;
+    const bool streams = device.window.streams();
+    Window window = given[d];
+    const auto bytes = [&] {
+      const bool pages = plan.profiles[d].program_bytes > 0.0;
+      return weight_bytes(plan.model, device.share, window) +
+             (pages ? page_padding(plan.model, device.share, window) : 0.0);
+    };
+    if (!streams)
+      window.blocks =
+          static_cast<std::int32_t>(std::ssize(streamed_blocks(plan.model, device.share, window)));
+    do {
+      --window.blocks;
+    } while (window.streams() && lacks(plan, d) > device.memory.weights - bytes());
+    if (!window.streams()) continue;
+    device.window = window;
+    narrower = true;
+  }
+  return narrower ? with_predicted_memory(std::move(plan)) : plan;
+}
+
+// The most units on each device that its memory has room for, as `plan` has `units` of them.
+std::vector<std::int64_t> caps_of(const Plan& plan, const std::vector<std::int64_t>& units,
+                                  std::int64_t unit) {
+  std::vector<std::int64_t> caps;
+  for (std::size_t d = 0; d < units.size(); ++d) {
+    const model::Share& share = plan.devices[d].share;
+    // What streams, or is the embedding's, takes no memory.
+    const bool free =
+        plan.devices[d].window.streams() || (share.embedding && plan.model.tied_embeddings);
+    // The master has room for all logits in any case, unless candidates are sent.
+    const bool has_logits = share.embedding && plan.candidates == 0;
+    const double bytes =
+        static_cast<double>(unit * (plan.model.head_row_bytes() +
+                                    (has_logits ? 0 : 4 * extents_of(plan.reserved()).sequences)));
+    const double room = std::floor(-lacks(plan, d) / bytes);
+    caps.push_back(free ? std::numeric_limits<std::int32_t>::max()
+                        : std::max<std::int64_t>(0, units[d] + static_cast<std::int64_t>(
+                                                                   std::clamp(room, -1e9, 1e9))));
+  }
+  return caps;
+}
+
+std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates, bool may_narrow) {
+  plan.candidates = candidates;
+  const std::int64_t unit = unit_of(plan);
+  const std::int64_t total = plan.model.vocab / unit;
+  std::vector<std::int64_t> units = units_by_speed(plan, unit);
+  Plan made = with_units(plan, units, unit, may_narrow);
+  // Room for messages, too, depends on who has which rows.
+  for (int deal = 0; deal < kDeals && !fits_all(made); ++deal) {
+    units = shares_within(units, caps_of(made, units, unit), weights_of(plan), total);
+    give_master(units, plan.master);
+    if (units[static_cast<std::size_t>(plan.master)] == total) {
+      return Infeasible{
+          "no device beside the master has room for rows of the LM head\nremedy: '--head master', "
+          "or more memory"};
+    }
+    made = with_units(plan, units, unit, may_narrow);
+  }
+  for (std::size_t d = 0; d < units.size(); ++d) {
+    if (lacks(made, d) <= 0.0) continue;
+    return Infeasible{"device '" + made.cluster.devices()[d].name + "': lacks " +
+                      to_text(model::Bytes{lacks(made, d)}) + " with its rows of the LM head, " +
+                      std::to_string(made.devices[d].share.vocabulary.size()) + " of " +
+                      std::to_string(plan.model.vocab) +
+                      "\nremedy: '--head master', more devices or memory, or a window"};
+  }
+  made.validate();
+  return made;
+}
+
+// Whether windows are chosen, and not asked for.
+bool may_narrow(const Request& request) { return !request.window.blocks.has_value(); }
+
+// The plan of `request` with the LM head split, and heads and columns dealt where memory has room
+// beside its rows: those of the model without a vocabulary, on devices without the memory for their
+// rows and, the master, for the embedding. (Its time is no matter: the head begins when all have
+// ended.) Nothing where weights stream: what a window holds depends on the head's tiles.
+std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candidates) {
+  Request bare = request;
+  bare.model.vocab = bare.cluster.size();
+  if (const auto limit = std::exchange(bare.memory_limit, std::nullopt)) {
+    bare.cluster = model::with_devices(bare.cluster, [&](model::Device& device) {
+      device.memory = std::min(device.memory, *limit);
+    });
+  }
+  const model::Cluster cluster = bare.cluster;
+  const auto planned = [&]() -> std::optional<Plan> {
+    auto answer = make_plan(bare);
+    Plan* const plan = std::get_if<Plan>(&answer);
+    if (plan == nullptr || plan->streams()) return std::nullopt;
+    return std::move(*plan);
+  };
+  const auto split = [&](Plan plan) -> std::optional<Plan> {
+    plan.model = request.model;
+    plan.cluster = cluster;
+    auto parted = split_head(std::move(plan), candidates, may_narrow(request));
+    Plan* const made = std::get_if<Plan>(&parted);
+    if (made == nullptr) return std::nullopt;
+    return std::move(*made);
+  };
+  const std::optional<Plan> first = planned();
+  if (!first) return std::nullopt;
+  Plan whole = *first;
+  whole.model = request.model;
+  whole.candidates = candidates;
+  const std::int64_t unit = unit_of(whole);
+  // Where rows by speed leave no room for heads and columns, by memory.
+  for (const std::vector<double>& weights : {weights_of(whole), rooms(whole)}) {
+    const Plan parted =
+        with_units(whole, units_by(weights, whole, unit), unit, may_narrow(request));
+    bool fits = true;
+    bare.cluster = model::with_devices(cluster, [&](model::Device& device) {
+      const auto d = static_cast<std::size_t>(cluster.find(device.name));
+      const double all = parted.devices[d].memory.total();
+      const double vocabulary = all - first->devices[d].memory.total();
+      fits = fits && all <= device.memory.value();
+      device.memory = model::Bytes{std::max(1.0, device.memory.value() - vocabulary)};
+    });
+    if (fits) break;
+    if (const std::optional<Plan> second = planned()) {
+      if (auto made = split(*second)) return made;
+    }
+  }
+  return split(*first);
+}
+
+}  // namespace
+
+std::string head_obstacle(const Request& request) {
+  const Strategy& strategy = find_strategy(request.strategy);
+  if (!strategy.splits_head)
+    return "strategy '" + strategy.name + "' keeps the LM head at the master";
+  if (request.model.head_rows() == 0) return request.model.name + " is an encoder, which has none";
+  if (request.cluster.size() == 1) return "there is one device alone";
+  if (request.model.vocab < request.cluster.size())
+    return "a vocabulary of " + std::to_string(request.model.vocab) + " for " +
+           std::to_string(request.cluster.size()) + " devices";
+  if (request.capacity.steps > 1) return "several steps are in flight";
+  return {};
+}
+
+std::variant<Plan, Infeasible> make_head_plan(Request request) {
+  const HeadPlacement wanted = std::exchange(request.head, HeadPlacement::master);
+  const std::int32_t candidates = std::exchange(request.candidates, 0);
+  if (candidates > 0 && wanted == HeadPlacement::master) {
+    throw Error("candidates: " + std::to_string(candidates) +
+                " with the LM head at the master, who has all logits: expected none; plan with "
+                "'--head split' or '--head auto'");
+  }
+  const std::string no = head_obstacle(request);
+  if (!no.empty() && wanted == HeadPlacement::split) {
+    throw Error(
+        "LM head split: " + no +
+        ", expected a decoder on several devices, one step at a time, with strategy tensor, "
+        "galaxy, csps or pipeline; plan with '--head master'");
+  }
+  auto answer = make_plan(request);
+  if (wanted == HeadPlacement::master || !no.empty()) return answer;
+  const Plan* const found = std::get_if<Plan>(&answer);
+  const std::optional<Plan> whole = found == nullptr ? std::nullopt : std::optional(*found);
+  const bool split = wanted == HeadPlacement::split;
+  std::optional<std::variant<Plan, Infeasible>> best;
+  double least = std::numeric_limits<double>::infinity();
+  const auto weigh = [&](std::variant<Plan, Infeasible> one) {
+    const Plan* const plan = std::get_if<Plan>(&one);
+    const double own = plan == nullptr ? std::numeric_limits<double>::infinity()
+                                       : predicted_time(*plan, request.objective, request.evaluate);
+    if (best && !(own < least * kBetter)) return;
+    least = own;
+    best = std::move(one);
+  };
+  if (!split || !whole) weigh(std::move(answer));
+  const auto weigh_split = [&](std::int32_t sent) {
+    if (whole) weigh(split_head(*whole, sent, may_narrow(request)));
+    if (whole && is_given(whole->partition)) return;  // the shares are what they are
+    if (auto beside = plan_beside_head(request, sent)) weigh(std::move(*beside));
+  };
+  if (!split || candidates == 0) weigh_split(0);
+  if (candidates > 0) weigh_split(candidates);
+  require(best.has_value(), "make_head_plan: a plan, or a reason");
+  return std::move(*best);
+}
+
+}  // namespace tandem::planner

@@ -1,0 +1,45 @@
+#include "planner/search/objective.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "model/base/error.hpp"
+#include "planner/strategy/common/lowering.hpp"
+
+namespace tandem::planner {
+
+std::string_view to_string(Objective objective) {
+  switch (objective) {
+    case Objective::request:
+      return "request";
+    case Objective::throughput:
+      return "throughput";
+    case Objective::ttft:
+      return "ttft";
+    case Objective::latency:
+      return "latency";
+  }
+  return "";
+}
+
+double predicted_time(const Plan& plan, Objective objective, const Evaluator& evaluate) {
+  Workload workload = plan.workload;
+  if (objective == Objective::ttft)
+    workload.new_tokens = std::min<std::int64_t>(1, workload.new_tokens);
+  if (objective == Objective::latency && workload.new_tokens < 2) {
+    throw Error("objective latency: " + std::to_string(workload.new_tokens) +
+                " new tokens, expected at least 2, which have a time between them; ask for more, "
+                "or for objective ttft");
+  }
+  GenerationSteps steps(plan, workload);
+  model::RunRecorder recorder(plan.cluster, plan.master, false);
+  evaluate(plan.cluster, plan.cost_model(), steps, recorder);
+  const model::Metrics metrics = recorder.metrics();
+  // An encoder's pass samples nothing.
+  if (metrics.token_times_s.empty()) return metrics.ttft_s;
+  if (objective != Objective::latency) return metrics.token_times_s.back();
+  return (metrics.token_times_s.back() - metrics.token_times_s.front()) /
+         static_cast<double>(workload.new_tokens - 1);
+}
+
+}  // namespace tandem::planner

@@ -1,0 +1,19 @@
+// Each request goes round the devices on its own, a step a token, so that one is on a device while
+// the next is on the device before: MDI-LLM's recurrent pipeline. As many go round as steps may be
+// in flight; the end of one lets the next in.
+
+#include "planner/serving/policy/recurrent_policy.hpp"
+
+#include "planner/serving/policy/continuous.hpp"
+
+namespace tandem::planner {
+
+Policy recurrent_policy() {
+  return {.name = "recurrent",
+          .summary = "a step each, going round; who ends lets the next in",
+          .several = true,
+          .alone = true,
+          .admit = continuous_policy().admit};
+}
+
+}  // namespace tandem::planner

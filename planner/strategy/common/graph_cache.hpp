@@ -1,0 +1,57 @@
+#pragma once
+
+// Graphs by the structure of their batch, made when they are first asked for.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <utility>
+#include <vector>
+
+#include "model/graph/scheduler.hpp"
+#include "model/predict/analytic.hpp"
+#include "planner/plan/plan.hpp"
+
+namespace tandem::planner {
+
+class GraphCache : public model::GraphSource {
+ public:
+  static constexpr std::size_t kMost = 32;  // structures that are kept, the last ones asked for
+  // `plan` must outlive this. `forget` is told each graph that is about to go.
+  explicit GraphCache(const Plan& plan,
+                      std::function<void(const model::TaskGraph&)> forget = nullptr)
+      : plan_(&plan), forget_(std::move(forget)) {}
+
+  // Rows and sampled rows of each segment of a batch.
+  using Structure = std::vector<std::pair<std::int32_t, std::int32_t>>;
+  [[nodiscard]] static Structure structure_of(const model::Batch& batch);
+
+  const model::TaskGraph& graph_of(const model::Batch& batch) override;
+
+ private:
+  const Plan* plan_;
+  std::function<void(const model::TaskGraph&)> forget_;
+  std::list<std::pair<Structure, model::TaskGraph>> graphs_;  // the last one asked for first
+};
+
+// Steps that were made, one after the other.
+class ScheduledSteps : public model::Steps {
+ public:
+  // `plan` must outlive this.
+  ScheduledSteps(const Plan& plan, std::vector<model::ScheduledStep> steps)
+      : steps_(std::move(steps)), graphs_(plan) {}
+  [[nodiscard]] std::int32_t count() const override {
+    return static_cast<std::int32_t>(steps_.size());
+  }
+  const model::TaskGraph& graph(std::int32_t i) override {
+    return graphs_.graph_of(steps_.at(static_cast<std::size_t>(i)).batch);
+  }
+  [[nodiscard]] bool any_order() const override { return true; }
+
+ private:
+  std::vector<model::ScheduledStep> steps_;
+  GraphCache graphs_;
+};
+
+}  // namespace tandem::planner

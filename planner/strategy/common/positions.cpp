@@ -1,0 +1,143 @@
+#include "planner/strategy/common/positions.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "model/base/error.hpp"
+#include "planner/collective/collective.hpp"
+#include "planner/partition/exact/largest_remainder.hpp"
+#include "planner/strategy/common/block.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::DeviceIndex;
+using model::Range;
+using model::Task;
+using model::TaskIndex;
+
+Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
+
+DeviceIndex device_with_room(const Plan& plan) {
+  DeviceIndex most = plan.master;
+  if (plan.decode_moves == DecodeMoves::keys_once) return most;
+  const std::vector<model::Device>& devices = plan.cluster.devices();
+  for (DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
+    if (devices[static_cast<std::size_t>(d)].memory.value() >
+        devices[static_cast<std::size_t>(most)].memory.value())
+      most = d;
+  }
+  return most;
+}
+
+struct RowSeconds {
+  double besides = 0.0;  // of a row, attention apart
+  double key = 0.0;      // of a row that attends a key
+};
+
+// Of one layer of the plan's prompt.
+RowSeconds row_seconds(const Plan& plan, DeviceIndex device) {
+  const model::CostModel costs = plan.cost_model();
+  const auto rows = static_cast<std::int32_t>(plan.workload.prompt_tokens);
+  model::TaskGraph graph(model::Batch{{{.rows = rows}}});
+  DeviceTasks tasks(graph, plan.model, device);
+  const TaskIndex attended = tasks.attention(0, all(plan.model.heads), -1);
+  tasks.ffn(0, all(plan.model.intermediate), attended);
+  RowSeconds seconds;
+  for (const Task& task : graph.tasks()) {
+    (task.kind == model::TaskKind::attend ? seconds.key : seconds.besides) +=
+        costs.compute_time(graph.batch(), task).value();
+  }
+  seconds.besides /= rows;
+  seconds.key /= rows * (rows + 1.0) / 2.0;
+  return seconds;
+}
+
+}  // namespace
+
+std::vector<PositionPart> position_parts(const Plan& plan) {
+  std::vector<PositionPart> parts;
+  parts.reserve(plan.devices.size());
+  for (std::size_t d = 0; d < plan.devices.size(); ++d)
+    parts.push_back({static_cast<DeviceIndex>(d), plan.devices[d].share.part.positions});
+  std::ranges::stable_sort(parts, {}, [](const PositionPart& part) { return part.positions.end; });
+  parts.back().positions.end = model::kCausal.end;
+  return parts;
+}
+
+std::vector<DeviceIndex> position_order(const Plan& plan) {
+  // A plan whose collectives are still to be chosen has no layout.
+  const bool laid_out = !plan.layout.order.empty();
+  const Ranking ranks =
+      ranking(laid_out ? plan.layout : wiring(plan.cluster, plan.master),
+              std::vector<bool>(plan.cluster.devices().size(), true),
+              parse_allreduce(laid_out ? plan.allreduce.prompt : std::string("star")));
+  std::vector<DeviceIndex> devices = ranks.devices;
+  const auto last = std::ranges::find(devices, device_with_room(plan));
+  require(last != devices.end(), "positions: every device has a rank");
+  std::rotate(last, last + 1, devices.end());
+  return devices;
+}
+
+bool parts_positions(const Plan& plan) {
+  return plan.workload.prompt_tokens >= std::int64_t{2} * plan.cluster.size();
+}
+
+std::vector<std::int64_t> positions_in_proportion(const Plan& plan,
+                                                  const std::vector<double>& weights) {
+  const std::vector<DeviceIndex> order = position_order(plan);
+  std::vector<std::int64_t> counts(order.size());
+  const std::int64_t prompt = plan.workload.prompt_tokens;
+  if (!parts_positions(plan)) {
+    counts[static_cast<std::size_t>(order.back())] = prompt;
+    return counts;
+  }
+  std::vector<double> ordered;
+  ordered.reserve(order.size());
+  for (const DeviceIndex device : order)
+    ordered.push_back(weights[static_cast<std::size_t>(device)]);
+  const std::vector<std::int64_t> sizes = proportional_shares(ordered, prompt);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    counts[static_cast<std::size_t>(order[i])] = sizes[i];
+  return counts;
+}
+
+std::vector<std::int64_t> positions_by_prompt_work(const Plan& plan) {
+  const auto prompt = static_cast<double>(plan.workload.prompt_tokens);
+  const std::vector<DeviceIndex> order = position_order(plan);
+  std::vector<RowSeconds> seconds;
+  seconds.reserve(order.size());
+  for (const DeviceIndex device : order) seconds.push_back(row_seconds(plan, device));
+  // Positions of each part if it takes no longer than `limit`.
+  const auto within = [&](double limit) {
+    std::vector<double> sizes;
+    sizes.reserve(seconds.size());
+    double left = prompt;
+    for (const RowSeconds& of : seconds) {
+      const double linear = of.besides + of.key * left;
+      const double square = linear * linear - 2.0 * of.key * limit;
+      double size = square <= 0.0 ? left : 2.0 * limit / (linear + std::sqrt(square));
+      size = std::min(size, left);
+      sizes.push_back(size);
+      left -= size;
+    }
+    sizes.back() += left;
+    return std::pair{sizes, left};
+  };
+  double low = 0.0;
+  double high = 1.0;
+  while (within(high).second > 0.0) high *= 2.0;
+  for (int halving = 0; halving < 60; ++halving) {
+    const double middle = low + (high - low) / 2.0;
+    (within(middle).second > 0.0 ? low : high) = middle;
+  }
+  std::vector<double> weights(order.size());
+  const std::vector<double> sizes = within(high).first;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    weights[static_cast<std::size_t>(order[i])] = sizes[i];
+  return positions_in_proportion(plan, weights);
+}
+
+}  // namespace tandem::planner
