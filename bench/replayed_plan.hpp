@@ -6,7 +6,7 @@
 
 #include "models.hpp"
 #include "planner/plan/plan.hpp"
-#include "sim/platform.hpp"
+#include "sim/platform/platform.hpp"
 #include "tests/source_tree.hpp"
 
 namespace tandem::bench {

@@ -8,8 +8,8 @@
 #include "generation.hpp"
 #include "model/predict/analytic.hpp"
 #include "replayed_plan.hpp"
-#include "sim/platform.hpp"
-#include "sim/replay.hpp"
+#include "sim/platform/platform.hpp"
+#include "sim/replay/replay.hpp"
 #include "tests/source_tree.hpp"
 
 namespace {

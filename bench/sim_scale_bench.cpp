@@ -23,9 +23,9 @@
 #include "generation.hpp"
 #include "models.hpp"
 #include "planner/search/search.hpp"
-#include "sim/city.hpp"
-#include "sim/platform.hpp"
-#include "sim/replay.hpp"
+#include "sim/platform/city.hpp"
+#include "sim/platform/platform.hpp"
+#include "sim/replay/replay.hpp"
 
 namespace {
 

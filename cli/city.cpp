@@ -7,7 +7,7 @@
 #include "cli/files/files.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
-#include "sim/city.hpp"
+#include "sim/platform/city.hpp"
 
 namespace tandem::cli {
 

@@ -48,8 +48,8 @@
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/stages.hpp"
 #include "planner/strategy/stage_ring.hpp"
-#include "sim/platform.hpp"
-#include "sim/replay.hpp"
+#include "sim/platform/platform.hpp"
+#include "sim/replay/replay.hpp"
 #include "study/choice.hpp"
 
 namespace tandem::cli {

@@ -1,6 +1,6 @@
 // tandem platform: checks and prints a scenario.
 
-#include "sim/platform.hpp"
+#include "sim/platform/platform.hpp"
 
 #include <nlohmann/json.hpp>
 #include <ostream>

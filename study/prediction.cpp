@@ -19,7 +19,7 @@
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/graph_cache.hpp"
 #include "planner/strategy/common/lowering.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 
 namespace tandem::study {
 namespace {

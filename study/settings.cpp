@@ -10,7 +10,7 @@
 #include "planner/search/group_search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "study/prediction.hpp"
 
 namespace tandem::study {

@@ -17,7 +17,7 @@
 #include "planner/strategy/common/head.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/stages.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 
 namespace tandem::study {
 namespace {

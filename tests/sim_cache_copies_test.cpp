@@ -14,7 +14,7 @@
 #include "planner/search/search.hpp"
 #include "planner/strategy/common/graph_cache.hpp"
 #include "planner_fixture.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 
 namespace tandem::test::sim_cache_copies_test {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/base/error.hpp"
-#include "sim/child.hpp"
+#include "sim/network/child.hpp"
 
 namespace tandem::sim::sim_child_test {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
-#include "sim/city.hpp"
-#include "sim/platform.hpp"
+#include "sim/platform/city.hpp"
+#include "sim/platform/platform.hpp"
 
 namespace tandem::sim::testing::sim_city_test {
 namespace {

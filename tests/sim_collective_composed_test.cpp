@@ -10,7 +10,7 @@
 #include "collective_fixture.hpp"
 #include "planner/search/search.hpp"
 #include "planner_fixture.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "sim_fixture.hpp"
 
 namespace tandem::sim::testing::sim_collective_composed_test {

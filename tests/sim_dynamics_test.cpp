@@ -13,8 +13,8 @@
 #include "model/base/error.hpp"
 #include "planner/search/search.hpp"
 #include "planner_fixture.hpp"
-#include "sim/dynamics.hpp"
-#include "sim/platform.hpp"
+#include "sim/network/dynamics.hpp"
+#include "sim/platform/platform.hpp"
 #include "sim_fixture.hpp"
 
 namespace tandem::sim::testing::sim_dynamics_test {

@@ -12,7 +12,7 @@
 
 #include "model/predict/analytic.hpp"
 #include "model/predict/cost_model.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 
 namespace tandem::sim::testing {
 

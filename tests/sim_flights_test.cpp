@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "sim_fixture.hpp"
 #include "sim_random.hpp"
 

@@ -20,7 +20,7 @@
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/strategy/common/graph_cache.hpp"
 #include "planner_fixture.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "sim_fixture.hpp"
 #include "source_tree.hpp"
 

@@ -12,9 +12,9 @@
 
 #include "planner/collective/collective.hpp"
 #include "shared_medium.hpp"
-#include "sim/bottlenecks.hpp"
-#include "sim/platform.hpp"
-#include "sim/replay.hpp"
+#include "sim/network/bottlenecks.hpp"
+#include "sim/platform/platform.hpp"
+#include "sim/replay/replay.hpp"
 #include "sim_fixture.hpp"
 #include "source_tree.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/base/error.hpp"
-#include "sim/platform.hpp"
+#include "sim/platform/platform.hpp"
 #include "source_tree.hpp"
 
 namespace tandem::sim::sim_platform_test {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "recurrent_fixture.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 
 namespace tandem::sim::testing::sim_recurrent_test {
 namespace {

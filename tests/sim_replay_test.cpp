@@ -12,7 +12,7 @@
 #include "model/base/error.hpp"
 #include "model/graph/message_places.hpp"
 #include "relay_support.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "sim_fixture.hpp"
 #include "sim_random.hpp"
 

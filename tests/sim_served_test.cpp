@@ -9,7 +9,7 @@
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/strategy/common/graph_cache.hpp"
 #include "planner_fixture.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 
 namespace tandem::test::sim_served_test {
 namespace {

@@ -11,7 +11,7 @@
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/stages.hpp"
 #include "recurrent_fixture.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "sim_random.hpp"
 
 namespace tandem::sim::testing::sim_stages_test {

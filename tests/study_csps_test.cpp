@@ -7,7 +7,7 @@
 
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/collective/proximity.hpp"
-#include "sim/platform.hpp"
+#include "sim/platform/platform.hpp"
 #include "source_tree.hpp"
 #include "study/experiment/csps.hpp"
 #include "tests/model_fixtures.hpp"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "model/graph/work.hpp"
-#include "sim/platform.hpp"
-#include "sim/replay.hpp"
+#include "sim/platform/platform.hpp"
+#include "sim/replay/replay.hpp"
 #include "source_tree.hpp"
 #include "study/experiment/mdi.hpp"
 #include "tests/model_fixtures.hpp"

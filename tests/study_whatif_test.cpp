@@ -12,7 +12,7 @@
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/search/search.hpp"
 #include "planner/strategy/common/stages.hpp"
-#include "sim/platform.hpp"
+#include "sim/platform/platform.hpp"
 #include "source_tree.hpp"
 #include "study/prediction.hpp"
 #include "study/whatif.hpp"

@@ -8,7 +8,7 @@
 #include "exec/gguf/gguf_file.hpp"
 #include "model/base/csv.hpp"
 #include "model/base/digest.hpp"
-#include "sim/platform.hpp"
+#include "sim/platform/platform.hpp"
 
 namespace tandem::cli {
 

@@ -4,7 +4,7 @@
 
 #include "model/predict/cost_model.hpp"
 #include "planner/collective/collective.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 
 namespace tandem::study {
 namespace {

@@ -15,7 +15,7 @@
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/graph_cache.hpp"
 #include "planner/strategy/common/lowering.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "study/experiment/tpi.hpp"
 
 namespace tandem::study {

@@ -12,7 +12,7 @@
 #include "model/report/trace.hpp"
 #include "planner/search/search.hpp"
 #include "planner/strategy/common/lowering.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "study/experiment/experiment.hpp"
 #include "study/experiment/tpi.hpp"
 

@@ -7,7 +7,7 @@
 #include "model/base/statistics.hpp"
 #include "model/base/text_table.hpp"
 #include "model/cluster/cluster_edit.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "study/experiment/mdi.hpp"
 
 namespace tandem::study {

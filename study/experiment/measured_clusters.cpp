@@ -14,7 +14,7 @@
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/search/search.hpp"
 #include "planner/strategy/common/lowering.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "study/experiment/experiment.hpp"
 #include "study/experiment/tpi.hpp"
 

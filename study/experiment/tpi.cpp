@@ -11,7 +11,7 @@
 #include "model/graph/work.hpp"
 #include "planner/search/search.hpp"
 #include "planner/strategy/common/lowering.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "study/steady_state/residency.hpp"
 
 namespace tandem::study {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "study/propositions/draw_numbers.hpp"
 #include "study/steady_state/recurrence.hpp"
 #include "study/steady_state/schedule_graph.hpp"

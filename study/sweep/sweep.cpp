@@ -13,7 +13,7 @@
 #include "model/cluster/variation.hpp"
 #include "model/predict/analytic.hpp"
 #include "planner/strategy/common/lowering.hpp"
-#include "sim/replay.hpp"
+#include "sim/replay/replay.hpp"
 
 namespace tandem::study {
 namespace {

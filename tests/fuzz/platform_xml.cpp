@@ -1,6 +1,6 @@
 // Any text is a platform or an Error, without SimGrid's part (a process an input).
 
-#include "sim/platform_xml.hpp"
+#include "sim/platform/platform_xml.hpp"
 
 #include <cstddef>
 #include <cstdint>
