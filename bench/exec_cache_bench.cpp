@@ -15,7 +15,7 @@
 
 #include "bench/smoke.hpp"
 #include "exec/kernels/attention.hpp"
-#include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/files/aligned_buffer.hpp"
 #include "model/base/statistics.hpp"
 #include "model/graph/memory.hpp"
 #include "model/report/trace.hpp"

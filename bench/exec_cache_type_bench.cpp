@@ -19,7 +19,7 @@
 #include "bench/smoke.hpp"
 #include "exec/kernels/attention.hpp"
 #include "exec/kernels/cached_row.hpp"
-#include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/files/aligned_buffer.hpp"
 #include "model/base/error.hpp"
 #include "model/base/statistics.hpp"
 #include "model/graph/memory.hpp"

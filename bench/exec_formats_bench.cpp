@@ -16,8 +16,8 @@
 #include "bench/smoke.hpp"
 #include "exec/kernels/thread_pool.hpp"
 #include "exec/kernels/weight_product.hpp"
-#include "exec/weights/aligned_buffer.hpp"
-#include "exec/weights/block_codec.hpp"
+#include "exec/weights/files/aligned_buffer.hpp"
+#include "exec/weights/formats/block_codec.hpp"
 #include "model/base/statistics.hpp"
 
 namespace tandem::bench {

@@ -17,8 +17,8 @@
 #include "bench/kernel_benchmarks.hpp"
 #include "bench/smoke.hpp"
 #include "exec/kernels/thread_pool.hpp"
-#include "exec/profile_rig.hpp"
-#include "exec/weights/aligned_buffer.hpp"
+#include "exec/profiling/profile_rig.hpp"
+#include "exec/weights/files/aligned_buffer.hpp"
 #include "model/base/statistics.hpp"
 #include "model/report/trace.hpp"
 

@@ -19,9 +19,9 @@
 #include <variant>
 #include <vector>
 
-#include "exec/master.hpp"
-#include "exec/weights/random.hpp"
-#include "exec/worker.hpp"
+#include "exec/session/master.hpp"
+#include "exec/session/worker.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "model/base/statistics.hpp"
 #include "model/report/trace.hpp"
 #include "planner/search/search.hpp"

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "exec/sampling.hpp"
+#include "exec/compute/sampling.hpp"
 
 namespace {
 

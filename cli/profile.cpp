@@ -1,6 +1,6 @@
 // tandem profile: measures this machine's speed by task kind.
 
-#include "exec/profile.hpp"
+#include "exec/profiling/profile.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -16,8 +16,8 @@
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
 #include "exec/kernels/integer_choice.hpp"
-#include "exec/profile_disk.hpp"
-#include "exec/weights/block_store.hpp"
+#include "exec/profiling/profile_disk.hpp"
+#include "exec/weights/store/block_store.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/range.hpp"

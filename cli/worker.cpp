@@ -1,6 +1,6 @@
 // tandem worker: a device's process.
 
-#include "exec/worker.hpp"
+#include "exec/session/worker.hpp"
 
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 #include "cli/flags/cache.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/terminal/line_log.hpp"
-#include "exec/weights/block_store.hpp"
+#include "exec/weights/store/block_store.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::cli {

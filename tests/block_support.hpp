@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "exec/weights/block_maker.hpp"
-#include "exec/weights/layout.hpp"
 #include "exec/weights/shard.hpp"
+#include "exec/weights/source/layout.hpp"
+#include "exec/weights/store/block_maker.hpp"
 #include "exec/weights/tensors.hpp"
 
 namespace tandem::testing {

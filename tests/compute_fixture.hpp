@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "exec/compute.hpp"
-#include "exec/synthetic_shard.hpp"
+#include "exec/compute/compute.hpp"
+#include "exec/profiling/synthetic_shard.hpp"
 #include "kernel_test_support.hpp"
 
 namespace tandem::testing {

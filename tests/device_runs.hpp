@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "device_threads.hpp"
-#include "exec/master.hpp"
 #include "exec/runtime/device_run.hpp"
+#include "exec/session/master.hpp"
 #include "memory_transport.hpp"
 #include "model/base/error.hpp"
 #include "model/graph/work.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compute_fixture.hpp"
-#include "exec/cache/block_cache.hpp"
+#include "exec/compute/block_cache.hpp"
 #include "exec/kernels/cached_row.hpp"
 #include "model/base/error.hpp"
 #include "model/graph/cache_copies.hpp"

@@ -10,8 +10,8 @@
 #include <set>
 #include <vector>
 
-#include "exec/candidates.hpp"
-#include "exec/sampling.hpp"
+#include "exec/compute/sampling.hpp"
+#include "exec/compute/shortlist.hpp"
 #include "model/graph/candidates.hpp"
 #include "weights_support.hpp"
 

@@ -11,7 +11,7 @@
 #include "device_threads.hpp"
 #include "exec/runtime/device_run.hpp"
 #include "exec/runtime/runtime.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "memory_transport.hpp"
 #include "planner/search/search.hpp"
 #include "sampled.hpp"

@@ -8,8 +8,8 @@
 
 #include "compute_fixture.hpp"
 #include "exec/kernels/attention.hpp"
-#include "exec/weights/block_codec.hpp"
-#include "exec/weights/layout.hpp"
+#include "exec/weights/formats/block_codec.hpp"
+#include "exec/weights/source/layout.hpp"
 #include "model/base/error.hpp"
 #include "sampled.hpp"
 #include "tests/storage_fixture.hpp"

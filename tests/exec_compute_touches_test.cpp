@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "exec/compute_state.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/compute/compute_state.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "model/graph/accesses.hpp"
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"

@@ -21,7 +21,7 @@
 #include "exec/emulation/pacer.hpp"
 #include "exec/emulation/rehearsal.hpp"
 #include "exec/emulation/turn.hpp"
-#include "exec/synthetic_shard.hpp"
+#include "exec/profiling/synthetic_shard.hpp"
 #include "model/base/error.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "serial_executor.hpp"

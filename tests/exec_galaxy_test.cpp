@@ -10,7 +10,7 @@
 #include "collective_fixture.hpp"
 #include "device_threads.hpp"
 #include "exec/runtime/device_run.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "memory_transport.hpp"
 #include "planner/search/search.hpp"
 #include "serial_executor.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/weights/layout.hpp"
+#include "exec/weights/source/layout.hpp"
 #include "model/graph/memory.hpp"
 #include "planner/search/search.hpp"
 #include "sampled.hpp"

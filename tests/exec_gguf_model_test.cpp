@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "block_support.hpp"
+#include "exec/gguf/conversion/model_conversion.hpp"
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/gguf/gguf_geometry.hpp"
-#include "exec/gguf/model_conversion.hpp"
-#include "exec/weights/convert.hpp"
+#include "exec/weights/formats/convert.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "exec/weights/random.hpp"
-#include "exec/weights/safetensors.hpp"
-#include "exec/weights/weight_source.hpp"
+#include "exec/weights/random_weights.hpp"
+#include "exec/weights/source/safetensors.hpp"
+#include "exec/weights/source/weight_source.hpp"
 #include "gguf_support.hpp"
 #include "weights_support.hpp"
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "block_support.hpp"
+#include "exec/gguf/conversion/model_conversion.hpp"
 #include "exec/gguf/gguf_file.hpp"
-#include "exec/gguf/model_conversion.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "exec/weights/shard.hpp"
 #include "exec/weights/weights_digest.hpp"
 #include "model/transformer/format_choice.hpp"

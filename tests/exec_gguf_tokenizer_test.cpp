@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "exec/gguf/conversion/model_conversion.hpp"
 #include "exec/gguf/gguf_file.hpp"
-#include "exec/gguf/gguf_tokenizer.hpp"
-#include "exec/gguf/model_conversion.hpp"
+#include "exec/tokenizer/gguf_tokenizer.hpp"
 #include "exec/tokenizer/sentencepiece_model.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/tokenizer/unicode_form.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "gguf_support.hpp"
 #include "source_tree.hpp"
 #include "weights_support.hpp"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "exec/gguf/conversion/model_conversion.hpp"
 #include "exec/gguf/gguf_file.hpp"
-#include "exec/gguf/model_conversion.hpp"
 #include "exec/tokenizer/byte_alphabet.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/tokenizer/utf8.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "device_runs.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "planner/plan/window.hpp"
 #include "planner/search/search.hpp"
 #include "serial_executor.hpp"

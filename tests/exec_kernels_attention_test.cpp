@@ -8,7 +8,7 @@
 
 #include "exec/kernels/attention.hpp"
 #include "exec/kernels/cached_row.hpp"
-#include "exec/weights/convert.hpp"
+#include "exec/weights/formats/convert.hpp"
 #include "kernel_test_support.hpp"
 #include "sampled.hpp"
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "exec/kernels/integer_product.hpp"
-#include "exec/weights/aligned_buffer.hpp"
-#include "exec/weights/block_codec.hpp"
+#include "exec/weights/files/aligned_buffer.hpp"
+#include "exec/weights/formats/block_codec.hpp"
 #include "kernel_test_support.hpp"
 
 namespace tandem::exec::exec_kernels_integer_product_test {

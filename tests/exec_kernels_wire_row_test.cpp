@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exec/kernels/wire_row.hpp"
-#include "exec/weights/convert.hpp"
+#include "exec/weights/formats/convert.hpp"
 
 namespace tandem::exec::exec_kernels_wire_row_test {
 namespace {

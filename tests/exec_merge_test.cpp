@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "exec/compute.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/compute/compute.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "model/graph/memory.hpp"
 #include "weights_support.hpp"
 

@@ -9,9 +9,9 @@
 
 #include "exec/kernels/instruction_sets.hpp"
 #include "exec/kernels/kernels_here.hpp"
-#include "exec/profile.hpp"
-#include "exec/profile_disk.hpp"
-#include "exec/profile_fit.hpp"
+#include "exec/profiling/profile.hpp"
+#include "exec/profiling/profile_disk.hpp"
+#include "exec/profiling/profile_fit.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec::exec_profile_test {

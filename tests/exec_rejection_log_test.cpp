@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/rejection_log.hpp"
+#include "exec/session/rejection_log.hpp"
 
 namespace tandem::exec::exec_rejection_log_test {
 namespace {

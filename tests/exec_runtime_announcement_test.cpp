@@ -11,7 +11,7 @@
 
 #include "device_threads.hpp"
 #include "exec/emulation/ledger_transport.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "model/graph/announcement.hpp"
 #include "model/predict/analytic.hpp"
 #include "tests/storage_fixture.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/runtime/runtime.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "model/graph/cache_copies.hpp"
 #include "model/predict/program.hpp"
 #include "planner/strategy/common/lowering.hpp"

@@ -12,7 +12,7 @@
 #include "block_support.hpp"
 #include "exec/runtime/device_run.hpp"
 #include "exec/runtime/run_result.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "memory_transport.hpp"
 #include "run_accounts.hpp"
 #include "sampled.hpp"

@@ -12,7 +12,7 @@
 
 #include "device_threads.hpp"
 #include "exec/runtime/runtime.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "exec_transport_pair.hpp"
 #include "model/graph/message_places.hpp"
 #include "relay_support.hpp"

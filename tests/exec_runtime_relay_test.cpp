@@ -17,7 +17,7 @@
 
 #include "device_threads.hpp"
 #include "exec/runtime/runtime.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "exec_transport_pair.hpp"
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "exec/sampling.hpp"
+#include "exec/compute/sampling.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_sampling_test {

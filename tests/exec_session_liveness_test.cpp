@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "block_support.hpp"
-#include "exec/weights/block_assembly.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
+#include "exec/weights/store/block_assembly.hpp"
 #include "exec_session_processes.hpp"
 #include "model/report/result.hpp"
 #include "serial_executor.hpp"

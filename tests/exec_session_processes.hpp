@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "exec/master.hpp"
-#include "exec/worker.hpp"
+#include "exec/session/master.hpp"
+#include "exec/session/worker.hpp"
 #include "model/base/error.hpp"
 #include "weights_support.hpp"
 

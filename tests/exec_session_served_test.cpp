@@ -13,9 +13,9 @@
 #include <tuple>
 #include <vector>
 
-#include "exec/candidates.hpp"
-#include "exec/request_serving.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/compute/shortlist.hpp"
+#include "exec/session/request_serving.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "exec_session_processes.hpp"
 #include "planner/serving/request_capacity.hpp"
 #include "planner/serving/request_results.hpp"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "block_support.hpp"
-#include "exec/weights/block_assembly.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
+#include "exec/weights/store/block_assembly.hpp"
 #include "exec_session_processes.hpp"
 #include "planner/plan/file/plan_words.hpp"
 #include "serial_executor.hpp"

@@ -11,7 +11,7 @@
 
 #include "device_runs.hpp"
 #include "exec/emulation/rehearsal.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "planner/memory/plan_storage.hpp"
 #include "planner/search/search.hpp"
 #include "planner/search/token_ffn.hpp"

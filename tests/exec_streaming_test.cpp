@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "block_support.hpp"
+#include "exec/runtime/disk_lane.hpp"
 #include "exec/streaming/direct_file.hpp"
-#include "exec/streaming/disk_lane.hpp"
 #include "exec/streaming/weight_window.hpp"
-#include "exec/weights/block_codec.hpp"
-#include "exec/weights/random.hpp"
-#include "exec/weights/resident_blocks.hpp"
+#include "exec/weights/formats/block_codec.hpp"
+#include "exec/weights/random_weights.hpp"
+#include "exec/weights/store/resident_blocks.hpp"
 #include "exec/weights/tensors.hpp"
 #include "weights_support.hpp"
 

@@ -8,7 +8,7 @@
 #include <csignal>
 #include <string>
 
-#include "exec/weights/atomic_file.hpp"
+#include "exec/weights/files/atomic_file.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_weights_atomic_file_test {

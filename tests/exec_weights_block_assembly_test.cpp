@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "block_support.hpp"
-#include "exec/weights/block_assembly.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
+#include "exec/weights/store/block_assembly.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_weights_block_assembly_test {

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "exec/weights/block_codec.hpp"
+#include "exec/weights/formats/block_codec.hpp"
 
 namespace tandem::exec::exec_weights_block_codec_test {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "block_support.hpp"
-#include "exec/weights/block_label.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
+#include "exec/weights/store/block_label.hpp"
 #include "model/base/digest.hpp"
 #include "weights_support.hpp"
 

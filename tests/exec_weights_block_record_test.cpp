@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "block_support.hpp"
-#include "exec/weights/block_record.hpp"
-#include "exec/weights/block_store.hpp"
-#include "exec/weights/boot_id.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/files/block_record.hpp"
+#include "exec/weights/files/boot_id.hpp"
+#include "exec/weights/random_weights.hpp"
+#include "exec/weights/store/block_store.hpp"
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
 #include "weights_support.hpp"

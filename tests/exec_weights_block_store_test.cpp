@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "block_support.hpp"
-#include "exec/weights/block_store.hpp"
-#include "exec/weights/random.hpp"
-#include "exec/weights/resident_blocks.hpp"
+#include "exec/weights/random_weights.hpp"
+#include "exec/weights/store/block_store.hpp"
+#include "exec/weights/store/resident_blocks.hpp"
 #include "model/base/error.hpp"
 #include "weights_support.hpp"
 

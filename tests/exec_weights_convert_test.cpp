@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "exec/weights/convert.hpp"
+#include "exec/weights/formats/convert.hpp"
 
 namespace tandem::exec::exec_weights_convert_test {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "exec/weights/model_folder.hpp"
-#include "exec/weights/random.hpp"
-#include "exec/weights/safetensors.hpp"
+#include "exec/weights/random_weights.hpp"
+#include "exec/weights/source/safetensors.hpp"
 #include "exec/weights/weights_digest.hpp"
 #include "weights_support.hpp"
 

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "block_support.hpp"
-#include "exec/weights/layout.hpp"
-#include "exec/weights/random.hpp"
-#include "exec/weights/safetensors.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "exec/weights/shard.hpp"
-#include "exec/weights/tensor_names.hpp"
+#include "exec/weights/source/layout.hpp"
+#include "exec/weights/source/safetensors.hpp"
+#include "exec/weights/source/tensor_names.hpp"
 #include "exec/weights/tensors.hpp"
 #include "model/graph/memory.hpp"
 #include "serial_executor.hpp"

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "exec/weights/block_codec.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/formats/block_codec.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "kernel_test_support.hpp"
 #include "model/base/digest.hpp"
 #include "source_tree.hpp"

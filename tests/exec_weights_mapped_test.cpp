@@ -17,14 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "exec/gguf/model_conversion.hpp"
+#include "exec/gguf/conversion/model_conversion.hpp"
 #include "exec/kernels/thread_pool.hpp"
-#include "exec/master.hpp"
-#include "exec/weights/block_codec.hpp"
-#include "exec/weights/block_record.hpp"
+#include "exec/session/master.hpp"
+#include "exec/weights/files/block_record.hpp"
+#include "exec/weights/formats/block_codec.hpp"
 #include "exec/weights/mapped_weights.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "exec/weights/shard.hpp"
 #include "exec/weights/tensors.hpp"
 #include "sampled.hpp"

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "block_support.hpp"
-#include "exec/weights/random.hpp"
-#include "exec/weights/safetensors.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "exec/weights/shard.hpp"
+#include "exec/weights/source/safetensors.hpp"
 #include "model/base/digest.hpp"
 #include "weights_support.hpp"
 

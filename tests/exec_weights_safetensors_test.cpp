@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/weights/convert.hpp"
-#include "exec/weights/safetensors.hpp"
+#include "exec/weights/formats/convert.hpp"
+#include "exec/weights/source/safetensors.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_weights_safetensors_test {

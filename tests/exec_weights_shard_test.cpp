@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "exec/weights/block_codec.hpp"
-#include "exec/weights/layout.hpp"
+#include "exec/weights/files/read_file.hpp"
+#include "exec/weights/formats/block_codec.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "exec/weights/random.hpp"
-#include "exec/weights/read_file.hpp"
-#include "exec/weights/safetensors.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "exec/weights/shard.hpp"
-#include "exec/weights/slicing.hpp"
+#include "exec/weights/source/layout.hpp"
+#include "exec/weights/source/safetensors.hpp"
+#include "exec/weights/source/slicing.hpp"
 #include "exec/weights/tensors.hpp"
 #include "model/base/digest.hpp"
 #include "sampled.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "exec/weights/random.hpp"
-#include "exec/weights/safetensors.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "exec/weights/shard.hpp"
+#include "exec/weights/source/safetensors.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec::exec_weights_tensor_check_test {

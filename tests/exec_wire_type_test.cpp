@@ -12,7 +12,7 @@
 
 #include "collective_fixture.hpp"
 #include "device_runs.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "planner/search/search.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"

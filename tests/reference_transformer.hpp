@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/synthetic_shard.hpp"
+#include "exec/profiling/synthetic_shard.hpp"
 #include "model/base/range.hpp"
 #include "model/transformer/transformer.hpp"
 

@@ -14,8 +14,8 @@
 #include <variant>
 #include <vector>
 
-#include "exec/compute.hpp"
-#include "exec/sampling.hpp"
+#include "exec/compute/compute.hpp"
+#include "exec/compute/sampling.hpp"
 #include "exec/weights/shard.hpp"
 #include "model/base/error.hpp"
 #include "model/graph/accesses.hpp"

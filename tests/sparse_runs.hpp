@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "device_runs.hpp"
-#include "exec/synthetic_shard.hpp"
+#include "exec/profiling/synthetic_shard.hpp"
 #include "planner/search/search.hpp"
 #include "serial_executor.hpp"
 #include "sparse_reference.hpp"

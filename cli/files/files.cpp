@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "exec/weights/atomic_file.hpp"
+#include "exec/weights/files/atomic_file.hpp"
 #include "model/base/error.hpp"
 #include "model/base/system_fault.hpp"
 

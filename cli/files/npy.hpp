@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "exec/weights/atomic_file.hpp"
+#include "exec/weights/files/atomic_file.hpp"
 
 namespace tandem::cli {
 

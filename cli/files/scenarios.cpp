@@ -6,8 +6,8 @@
 
 #include "cli/files/files.hpp"
 #include "exec/gguf/gguf_file.hpp"
+#include "exec/weights/files/read_file.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "exec/weights/read_file.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::cli {

@@ -1,6 +1,6 @@
 #include "cli/flags/cache.hpp"
 
-#include "exec/weights/block_store.hpp"
+#include "exec/weights/store/block_store.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 

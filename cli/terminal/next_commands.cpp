@@ -4,7 +4,7 @@
 #include <ostream>
 
 #include "cli/files/scenarios.hpp"
-#include "exec/master.hpp"
+#include "exec/session/master.hpp"
 
 namespace tandem::cli {
 

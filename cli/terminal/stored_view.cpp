@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exec/weights/model_folder.hpp"
-#include "exec/weights/weight_source.hpp"
+#include "exec/weights/source/weight_source.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/units.hpp"
 #include "model/transformer/format_choice.hpp"

@@ -17,7 +17,7 @@
 #include <span>
 #include <thread>
 
-#include "exec/weights/block_store.hpp"
+#include "exec/weights/store/block_store.hpp"
 #include "model/base/child_process.hpp"
 #include "model/base/error.hpp"
 #include "model/base/system_fault.hpp"

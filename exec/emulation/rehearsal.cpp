@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "exec/profile.hpp"
+#include "exec/profiling/profile.hpp"
 
 namespace tandem::exec {
 namespace {

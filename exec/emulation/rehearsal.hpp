@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "exec/compute.hpp"
+#include "exec/compute/compute.hpp"
 #include "exec/emulation/pacer.hpp"
 #include "model/graph/task_graph.hpp"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "exec/gguf/gguf_header.hpp"
-#include "exec/weights/read_file.hpp"
+#include "exec/weights/files/read_file.hpp"
 
 namespace tandem::exec {
 

@@ -9,8 +9,8 @@
 
 #include "exec/gguf/gguf_vocabulary_size.hpp"
 #include "exec/kernels/rope.hpp"
-#include "exec/weights/block_codec.hpp"
-#include "exec/weights/weight_source.hpp"
+#include "exec/weights/formats/block_codec.hpp"
+#include "exec/weights/source/weight_source.hpp"
 #include "model/base/error.hpp"
 #include "model/base/limits.hpp"
 #include "model/base/plain_text.hpp"

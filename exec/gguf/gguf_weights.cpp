@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "exec/gguf/gguf_geometry.hpp"
-#include "exec/weights/layout.hpp"
+#include "exec/weights/source/layout.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
 

@@ -3,12 +3,12 @@
 #include <string>
 
 #include "exec/gguf/gguf_file.hpp"
-#include "exec/weights/weight_source.hpp"
+#include "exec/weights/source/weight_source.hpp"
 #include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 
-enum class WeightName : std::uint8_t;  // exec/weights/tensor_names.hpp
+enum class WeightName : std::uint8_t;  // exec/weights/source/tensor_names.hpp
 
 // What GGUF calls a weight of `layer` (-1: of none).
 [[nodiscard]] std::string gguf_tensor(const model::Transformer& transformer, WeightName weight,

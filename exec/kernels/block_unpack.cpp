@@ -1,14 +1,14 @@
 // Rows of block formats that have no products of their own, as f32: bit for bit the codec's numbers
-// (exec/weights/block_codec), so each with the same operations in the same order, none of them
-// fused.
+// (exec/weights/formats/block_codec), so each with the same operations in the same order, none of
+// them fused.
 
 #include <cstddef>
 #include <cstring>
 
 #include "exec/kernels/weight_product.hpp"
-#include "exec/weights/block_codec.hpp"
-#include "exec/weights/convert.hpp"
-#include "exec/weights/k_codec.hpp"
+#include "exec/weights/formats/block_codec.hpp"
+#include "exec/weights/formats/convert.hpp"
+#include "exec/weights/formats/k_codec.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/block_unpack.cpp"

@@ -6,7 +6,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "exec/weights/convert.hpp"
+#include "exec/weights/formats/convert.hpp"
 
 namespace tandem::exec {
 namespace {

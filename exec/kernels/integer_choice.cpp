@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "exec/kernels/kernels_here.hpp"
-#include "exec/weights/aligned_buffer.hpp"
-#include "exec/weights/atomic_file.hpp"
-#include "exec/weights/block_codec.hpp"
-#include "exec/weights/read_file.hpp"
+#include "exec/weights/files/aligned_buffer.hpp"
+#include "exec/weights/files/atomic_file.hpp"
+#include "exec/weights/files/read_file.hpp"
+#include "exec/weights/formats/block_codec.hpp"
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/json_value.hpp"

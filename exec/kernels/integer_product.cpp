@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "exec/weights/convert.hpp"
-#include "exec/weights/k_codec.hpp"
+#include "exec/weights/formats/convert.hpp"
+#include "exec/weights/formats/k_codec.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {

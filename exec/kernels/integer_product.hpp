@@ -13,7 +13,8 @@
 //   q, d    inputs in blocks of 32: d = max |x| / 127, q = x * (127 / max |x|) to the nearest
 //           integer, ties to even; 0 where max |x| < 2^-100; all d of a block with an infinity or a
 //           NaN are NaN
-//   w, s    the format's integers and scale: s w - m is what exec/weights/block_codec decodes.
+//   w, s    the format's integers and scale: s w - m is what exec/weights/formats/block_codec
+//   decodes.
 //           q4_k, q5_k: w as stored, s and m the halves of the 256 times the part's integers,
 //           rounded once; q6_k: w with the part's integer scale, s the half of the 256
 // The sum over a block is exact, as a float, too; s d and m d are rounded once.

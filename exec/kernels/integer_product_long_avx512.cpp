@@ -2,7 +2,7 @@
 // four rows as they are, and rows into panels for more of them.
 
 #include "exec/kernels/integer_product_avx512.hpp"
-#include "exec/weights/k_codec.hpp"
+#include "exec/weights/formats/k_codec.hpp"
 
 #if defined(__x86_64__)
 

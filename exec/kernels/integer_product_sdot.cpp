@@ -2,7 +2,7 @@
 // Cortex-A72 lacks: some tokens of a row at once, so that its integers are unpacked once for them.
 
 #include "exec/kernels/integer_product.hpp"
-#include "exec/weights/k_codec.hpp"
+#include "exec/weights/formats/k_codec.hpp"
 
 // Clang 14's header has the instruction only where the whole file is compiled for it.
 #if defined(__aarch64__) && defined(__linux__) && \

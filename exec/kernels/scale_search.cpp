@@ -1,6 +1,6 @@
 #include "exec/kernels/scale_search.hpp"
 
-#include "exec/weights/k_codec.hpp"
+#include "exec/weights/formats/k_codec.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/scale_search.cpp"

@@ -1,9 +1,9 @@
 #pragma once
 
 // Searches for the scales with which a block of 256 numbers is encoded: what the encoders of
-// exec/weights/k_codec.hpp spend their time on. A part is 16 or 32 neighbours of the block that
-// share a scale. All parts are searched side by side, a vector's lane each. Sums over a part are
-// in the order of its numbers and nothing is fused: every instruction set gives the same bits.
+// exec/weights/formats/k_codec.hpp spend their time on. A part is 16 or 32 neighbours of the block
+// that share a scale. All parts are searched side by side, a vector's lane each. Sums over a part
+// are in the order of its numbers and nothing is fused: every instruction set gives the same bits.
 
 #include <array>
 #include <cstddef>

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "exec/weights/convert.hpp"
+#include "exec/weights/formats/convert.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {

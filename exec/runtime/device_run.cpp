@@ -7,7 +7,7 @@
 
 #include "exec/runtime/available_memory.hpp"
 #include "exec/runtime/process_facts.hpp"
-#include "exec/weights/layout.hpp"
+#include "exec/weights/source/layout.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/graph/conflicts.hpp"

@@ -13,17 +13,17 @@
 #include <utility>
 #include <vector>
 
-#include "exec/compute.hpp"
+#include "exec/compute/compute.hpp"
 #include "exec/emulation/message_overhead.hpp"
 #include "exec/emulation/pacer.hpp"
 #include "exec/emulation/rehearsal.hpp"
+#include "exec/runtime/run_tally.hpp"
 #include "exec/runtime/runtime.hpp"
-#include "exec/runtime/tally.hpp"
 #include "exec/runtime/time_log.hpp"
 #include "exec/streaming/weight_window.hpp"
-#include "exec/weights/block_store.hpp"
-#include "exec/weights/resident_blocks.hpp"
 #include "exec/weights/shard.hpp"
+#include "exec/weights/store/block_store.hpp"
+#include "exec/weights/store/resident_blocks.hpp"
 #include "model/graph/memory.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/strategy/common/graph_cache.hpp"

@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "exec/candidates.hpp"
-#include "exec/compute.hpp"
+#include "exec/compute/compute.hpp"
+#include "exec/compute/shortlist.hpp"
 #include "exec/emulation/pacer.hpp"
+#include "exec/runtime/disk_lane.hpp"
 #include "exec/runtime/lane_programs.hpp"
 #include "exec/runtime/lanes.hpp"
 #include "exec/runtime/time_log.hpp"
-#include "exec/streaming/disk_lane.hpp"
 #include "exec/transport/activity.hpp"
 #include "exec/transport/transport.hpp"
 #include "model/graph/memory.hpp"

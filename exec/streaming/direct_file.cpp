@@ -9,8 +9,8 @@
 #include <cstring>
 #include <utility>
 
-#include "exec/weights/aligned_buffer.hpp"
-#include "exec/weights/read_file.hpp"
+#include "exec/weights/files/aligned_buffer.hpp"
+#include "exec/weights/files/read_file.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {

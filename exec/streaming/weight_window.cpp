@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "exec/weights/block_codec.hpp"
+#include "exec/weights/formats/block_codec.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {

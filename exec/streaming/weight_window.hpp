@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "exec/streaming/block_loader.hpp"
 #include "exec/streaming/direct_file.hpp"
-#include "exec/weights/aligned_buffer.hpp"
-#include "exec/weights/block_store.hpp"
-#include "exec/weights/layout.hpp"
+#include "exec/weights/block_loader.hpp"
+#include "exec/weights/files/aligned_buffer.hpp"
 #include "exec/weights/shard.hpp"
+#include "exec/weights/source/layout.hpp"
+#include "exec/weights/store/block_store.hpp"
 #include "model/graph/memory.hpp"
 #include "model/graph/task_graph.hpp"
 

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "exec/weights/read_file.hpp"
+#include "exec/weights/files/read_file.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {

@@ -7,7 +7,7 @@
 #include "exec/tokenizer/byte_alphabet.hpp"
 #include "exec/tokenizer/token_settings.hpp"
 #include "exec/tokenizer/utf8.hpp"
-#include "exec/weights/read_file.hpp"
+#include "exec/weights/files/read_file.hpp"
 #include "model/base/error.hpp"
 #include "model/base/json_value.hpp"
 

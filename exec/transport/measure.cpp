@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "exec/transport/mesh.hpp"
-#include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/files/aligned_buffer.hpp"
 #include "model/base/statistics.hpp"
 #include "model/graph/memory.hpp"
 #include "model/report/trace.hpp"

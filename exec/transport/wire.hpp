@@ -72,7 +72,7 @@ struct PlanAnswer {
   bool operator==(const PlanAnswer&) const = default;
 };
 // The next weight blocks of the receiver's share, in the order of its layout, which both sides
-// know: of each the SHA-256 of its pieces (exec/weights/block_pieces.hpp).
+// know: of each the SHA-256 of its pieces (exec/weights/store/block_pieces.hpp).
 struct BlocksOffer {
   std::vector<std::vector<model::Digest>> blocks{};
   bool operator==(const BlocksOffer&) const = default;

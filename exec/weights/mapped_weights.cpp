@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "exec/kernels/thread_pool.hpp"
-#include "exec/weights/block_record.hpp"
+#include "exec/weights/files/block_record.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {

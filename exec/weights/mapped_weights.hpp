@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "exec/weights/layout.hpp"
-#include "exec/weights/mapped_file.hpp"
-#include "exec/weights/weight_source.hpp"
+#include "exec/weights/files/mapped_file.hpp"
+#include "exec/weights/source/layout.hpp"
+#include "exec/weights/source/weight_source.hpp"
 
 namespace tandem::exec {
 

@@ -8,10 +8,10 @@
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/gguf/gguf_geometry.hpp"
 #include "exec/gguf/gguf_weights.hpp"
-#include "exec/weights/layout.hpp"
-#include "exec/weights/read_file.hpp"
-#include "exec/weights/safetensors.hpp"
-#include "exec/weights/weight_source.hpp"
+#include "exec/weights/files/read_file.hpp"
+#include "exec/weights/source/layout.hpp"
+#include "exec/weights/source/safetensors.hpp"
+#include "exec/weights/source/weight_source.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {

@@ -10,7 +10,7 @@
 
 namespace tandem::exec {
 
-class WeightSource;  // exec/weights/weight_source.hpp
+class WeightSource;  // exec/weights/source/weight_source.hpp
 
 // What the config.json of the folder `weights`, or the GGUF file `weights`, says; of a file with
 // the formats that it is stored in. Throws Error (file, field, value, expected, remedy).

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "exec/kernels/thread_pool.hpp"
-#include "exec/streaming/block_loader.hpp"
-#include "exec/weights/layout.hpp"
+#include "exec/weights/block_loader.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "exec/weights/slicing.hpp"
+#include "exec/weights/source/layout.hpp"
+#include "exec/weights/source/slicing.hpp"
 #include "exec/weights/tensors.hpp"
 #include "model/base/error.hpp"
 

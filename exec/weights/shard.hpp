@@ -18,13 +18,13 @@
 
 namespace tandem::exec {
 
-class AlignedBuffer;  // exec/weights/aligned_buffer.hpp
-struct LayoutBlock;   // exec/weights/layout.hpp
-struct LoadedBlock;   // exec/streaming/block_loader.hpp
-struct ShardLayout;   // exec/weights/layout.hpp
+class AlignedBuffer;  // exec/weights/files/aligned_buffer.hpp
+struct LayoutBlock;   // exec/weights/source/layout.hpp
+struct LoadedBlock;   // exec/weights/block_loader.hpp
+struct ShardLayout;   // exec/weights/source/layout.hpp
 struct PartsToRead;   // exec/weights/mapped_weights.hpp
 class ThreadPool;     // exec/kernels/thread_pool.hpp
-class WeightSource;   // exec/weights/weight_source.hpp
+class WeightSource;   // exec/weights/source/weight_source.hpp
 
 // Rows of an embedding that is not in memory.
 class EmbeddingRows {
@@ -35,8 +35,8 @@ class EmbeddingRows {
 };
 
 // A device's share of the weights in memory, in their formats: weight blocks in the layout of
-// exec/weights/layout.hpp, each 4096-aligned. Blocks may be shared with others that keep them
-// (resident_blocks.hpp). Move-only.
+// exec/weights/source/layout.hpp, each 4096-aligned. Blocks may be shared with others that keep
+// them (resident_blocks.hpp). Move-only.
 class Shard {
  public:
   // Slices `share` out of `weights`: a Hugging Face folder (F32, F16 or BF16 safetensors, one file
@@ -46,8 +46,8 @@ class Shard {
   // The same out of files that are open. Throws Error if its files change meanwhile.
   static Shard slice(const WeightSource& weights, const model::Transformer& transformer,
                      const model::Share& share);
-  // A shard of weights that `fill` makes, block by block: exec/weights/layout.hpp says where each
-  // lies.
+  // A shard of weights that `fill` makes, block by block: exec/weights/source/layout.hpp says where
+  // each lies.
   static Shard filled(const model::Transformer& transformer, const model::Share& share,
                       const std::function<void(const LayoutBlock&, std::span<std::byte>)>& fill);
   // A shard whose matrices are those of the files, where these have them as products want them

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/files/aligned_buffer.hpp"
 #include "exec/weights/mapped_weights.hpp"
 #include "exec/weights/shard.hpp"
 

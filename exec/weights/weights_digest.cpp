@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "exec/kernels/thread_pool.hpp"
-#include "exec/weights/block_record.hpp"
-#include "exec/weights/layout.hpp"
+#include "exec/weights/files/block_record.hpp"
+#include "exec/weights/source/layout.hpp"
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
 

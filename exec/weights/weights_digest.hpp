@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "exec/weights/weight_source.hpp"
+#include "exec/weights/source/weight_source.hpp"
 #include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {

@@ -86,7 +86,7 @@ class BlockParts {
 
 }  // namespace
 
-// As exec/weights/layout.cpp lays it out, which a test holds this against.
+// As exec/weights/source/layout.cpp lays it out, which a test holds this against.
 std::int64_t block_extent(const Transformer& t, WeightBlock block, std::int32_t layer,
                           Range columns) {
   require(!columns.empty() && (block == WeightBlock::attention || block == WeightBlock::ffn),

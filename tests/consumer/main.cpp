@@ -6,8 +6,8 @@
 #include <string_view>
 #include <variant>
 
-#include "exec/execute.hpp"
-#include "exec/weights/random.hpp"
+#include "exec/session/execute.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "model/base/units.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/search/local_plan.hpp"

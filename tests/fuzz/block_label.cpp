@@ -1,6 +1,6 @@
 // Any bytes are the label of a block, and then come back equal and can be walked, or are none.
 
-#include "exec/weights/block_label.hpp"
+#include "exec/weights/store/block_label.hpp"
 
 #include <algorithm>
 #include <cstddef>

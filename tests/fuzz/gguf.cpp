@@ -13,8 +13,8 @@
 
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/gguf/gguf_geometry.hpp"
-#include "exec/gguf/gguf_tokenizer.hpp"
 #include "exec/gguf/gguf_weights.hpp"
+#include "exec/tokenizer/gguf_tokenizer.hpp"
 #include "exec/tokenizer/vocabulary.hpp"
 #include "model/base/error.hpp"
 

@@ -1,6 +1,6 @@
 // Hosts files: any text is an address for every device but the master, or one Error.
 
-#include "exec/hosts.hpp"
+#include "exec/session/hosts.hpp"
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // Any bytes are a safetensors header and an index, or an Error. The first two bytes are how much
 // data follows the header.
 
-#include "exec/weights/safetensors.hpp"
+#include "exec/weights/source/safetensors.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/weights/random.hpp"
+#include "exec/weights/random_weights.hpp"
 #include "model/base/error.hpp"
 #include "serial_executor.hpp"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/tokenizer/chat/budget.hpp"
+#include "exec/tokenizer/chat/template_budget.hpp"
 
 namespace tandem::exec::chat {
 

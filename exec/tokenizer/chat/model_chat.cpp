@@ -1,11 +1,11 @@
 #include "exec/tokenizer/chat/model_chat.hpp"
 
-#include "exec/gguf/folder_files.hpp"
+#include "exec/gguf/conversion/folder_files.hpp"
 #include "exec/gguf/gguf_file.hpp"
-#include "exec/gguf/gguf_tokenizer.hpp"
+#include "exec/tokenizer/gguf_tokenizer.hpp"
 #include "exec/tokenizer/sentencepiece_model.hpp"
 #include "exec/tokenizer/token_settings.hpp"
-#include "exec/weights/read_file.hpp"
+#include "exec/weights/files/read_file.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "exec/tokenizer/chat/budget.hpp"
 #include "exec/tokenizer/chat/characters.hpp"
+#include "exec/tokenizer/chat/template_budget.hpp"
 #include "exec/tokenizer/utf8.hpp"
 
 namespace tandem::exec::chat {

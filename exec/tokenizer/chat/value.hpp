@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "exec/tokenizer/chat/budget.hpp"
+#include "exec/tokenizer/chat/template_budget.hpp"
 
 namespace tandem::exec::chat {
 

@@ -1,0 +1,332 @@
+#include "exec/profiling/profile_rig.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "exec/profiling/synthetic_shard.hpp"
+#include "model/base/statistics.hpp"
+#include "model/report/trace.hpp"
+
+namespace tandem::exec {
+
+namespace {
+
+using model::BufferKind;
+using model::BufferRef;
+using model::Range;
+using model::Task;
+using model::TaskKind;
+using model::WeightBlock;
+
+constexpr BufferRef kHidden{BufferKind::hidden};
+constexpr BufferRef kNormed{BufferKind::normed};
+
+// Payloads lie in so many floats, up to so many of them: large ones in no second-level cache, as
+// those that another thread has received or sent; small ones in one, as the computing thread's own.
+constexpr std::size_t kSlots = std::size_t{6} << 20U;
+constexpr std::size_t kMostSlots = 64;
+
+// Values of the order of real weights; cheap, as there are hundreds of millions.
+float pattern(const WeightElement& e) {
+  return 0.01F * static_cast<float>((e.row * 31 + e.column * 17) % 16 - 8);
+}
+
+std::int32_t fraction_of(std::int64_t whole, double fraction) {
+  return static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(std::llround(static_cast<double>(whole) * fraction), 1, whole));
+}
+
+// Columns in whole blocks of the weights' format.
+model::Share share_of(const model::Transformer& t, double fraction, std::int64_t layers) {
+  const std::int64_t block = t.column_block();
+  return {{0, static_cast<std::int32_t>(layers)},
+          {0, fraction_of(t.heads, fraction)},
+          {0, static_cast<std::int32_t>(block * fraction_of(t.intermediate / block, fraction))},
+          false,
+          false};
+}
+
+std::int64_t layers_for(const model::Transformer& t, double fraction, double bytes) {
+  const double one = model::weight_bytes(t, share_of(t, fraction, 1));
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(bytes / one)), 2, 256);
+}
+
+model::Transformer with_layers(const model::Transformer& t, std::int64_t layers) {
+  return t.first_layers(layers);
+}
+
+// Heads that dropping is measured with: of whole key/value heads. None where it is not done.
+Range dropping_heads(const model::Transformer& t, const model::Share& share) {
+  if (t.architecture().mask != model::Mask::causal) return {};
+  const auto group = static_cast<std::int32_t>(t.group());
+  return {0, share.heads.size() / group * group};
+}
+
+constexpr std::int8_t kList = 1;  // and the slot of what is gathered by it
+
+// Those of a share, and of drop_half.
+std::vector<model::BufferDeclaration> buffers_of(const model::Transformer& t,
+                                                 const model::Share& share) {
+  std::vector<model::BufferDeclaration> buffers = model::share_buffers(t, share, false);
+  if (dropping_heads(t, share).empty()) return buffers;
+  const std::int64_t heads = share.heads.size();
+  const std::int64_t kv = t.kv_heads_for(share.heads).size();
+  const auto add = [&](BufferRef name, std::int64_t columns,
+                       model::RowCount rows = model::RowCount::rows) {
+    buffers.push_back({.name = name, .rows = rows, .columns = columns});
+  };
+  for (const std::int8_t slot : {std::int8_t{0}, kList}) {
+    add({BufferKind::softmax, slot}, 2 * heads);
+    add({BufferKind::scores, slot}, kv);
+  }
+  add({BufferKind::query, kList}, heads * t.head_dim);
+  add({BufferKind::attention, kList}, heads * t.head_dim);
+  add({BufferKind::gathered, kList}, 2 * kv * t.head_dim);
+  add({BufferKind::panels}, 2 * t.head_dim, model::RowCount::positions);
+  buffers.push_back(
+      {.name = {BufferKind::selection, kList}, .columns = kv, .format = model::ElementFormat::i32});
+  return buffers;
+}
+
+void fill(Compute& compute, std::int32_t rows, std::int64_t hidden) {
+  std::vector<float> x(static_cast<std::size_t>(rows * hidden));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.1F * static_cast<float>(i % 23) - 1.1F;
+  compute.write_rows(kHidden, {0, rows}, {0, static_cast<std::int32_t>(hidden)}, x);
+}
+
+// The mean but for the longest hundredth: a run is the sum of its tasks, those that were
+// interrupted included, which is 2 to 4% more than so many medians.
+double typical(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  const auto kept = seconds.size() - seconds.size() / 100;
+  return std::accumulate(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(kept),
+                         0.0) /
+         static_cast<double>(kept);
+}
+
+template <class Body>
+double timed(const ProfileClock& clock, const Body& body) {
+  const double start = clock.now();
+  body();
+  return std::max(clock.now() - start - clock.cost(), 1e-9);
+}
+
+}  // namespace
+
+void ProfileLog::add(TaskKind kind, const model::Work& work, double seconds) {
+  seconds_[{kind, work.intensity, work.streamed_bytes, work.format}].push_back(seconds);
+}
+
+std::vector<ProfileSample> ProfileLog::samples(TaskKind kind,
+                                               std::optional<model::WeightFormat> format) const {
+  std::vector<ProfileSample> samples;
+  for (const auto& [size, seconds] : seconds_) {
+    if (std::get<0>(size) != kind || (format && std::get<3>(size) != *format)) continue;
+    samples.push_back({.streamed_bytes = std::get<2>(size),
+                       .intensity = std::get<1>(size),
+                       .seconds = typical(seconds)});
+  }
+  return samples;
+}
+
+ProfileClock::ProfileClock(int threads) : thread_time_(threads == 1) {
+  std::vector<double> costs;
+  for (int i = 0; i < 101; ++i) {
+    const double start = now();
+    costs.push_back(now() - start);
+  }
+  cost_ = model::quantile(std::move(costs), 0.5);
+}
+
+double ProfileClock::now() const {
+  if (!thread_time_) {
+    const auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(since).count();
+  }
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+ProfileRig::ProfileRig(const Options& options)
+    : transformer_(
+          with_layers(options.transformer,
+                      layers_for(options.transformer, options.fraction, options.layer_bytes))),
+      share_(share_of(transformer_, options.fraction, transformer_.layers)),
+      compute_(
+          transformer_, synthetic_shard(transformer_, share_, pattern),
+          {.max_rows = options.max_rows,
+           .cache_positions = std::max<std::int64_t>(options.max_positions, model::kCacheBlock),
+           .buffers = buffers_of(transformer_, share_),
+           .threads = options.threads}),
+      slots_(
+          std::max(kSlots, 2 * static_cast<std::size_t>(options.max_rows * transformer_.hidden))) {}
+
+void ProfileRig::run(const model::Batch& batch, const Task& task, const ProfileClock& clock,
+                     ProfileLog& log) {
+  const double seconds = timed(clock, [&] { compute_.execute(batch, task); });
+  log.add(task.kind, model::work_of(transformer_, batch, task), seconds);
+}
+
+std::span<float> ProfileRig::slot(std::size_t floats, std::size_t index) {
+  const std::size_t places = std::min(kMostSlots, slots_.size() / floats);
+  return std::span(slots_).subspan(index % places * floats, floats);
+}
+
+void ProfileRig::copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& log) {
+  const Range columns{0, static_cast<std::int32_t>(transformer_.hidden)};
+  const auto floats = static_cast<std::size_t>(rows * transformer_.hidden);
+  const std::span<float> payload = slot(floats, next_slot_);
+  // What arrives has not just been written by this thread, as what it captures has: the slot that
+  // was written longest ago.
+  const std::span<float> arrived = slot(floats, next_slot_ + 1);
+  ++next_slot_;
+  const BufferRef partial{BufferKind::partial};
+  const model::Work work =
+      model::copy_work(model::plain_copy(model::Bytes{static_cast<double>(payload.size_bytes())}));
+  const Range all{0, rows};
+  log.add(TaskKind::capture, work,
+          timed(clock, [&] { compute_.read_rows(partial, all, columns, payload); }));
+  log.add(TaskKind::deliver, work,
+          timed(clock, [&] { compute_.write_rows(partial, all, columns, arrived); }));
+}
+
+void ProfileRig::drop_half(const model::Batch& batch, std::int32_t rows, const ProfileClock& clock,
+                           ProfileLog& log) {
+  const Range all{0, rows};
+  const Range kept{0, (rows + 1) / 2};
+  const auto make = [&](TaskKind kind, BufferRef input, BufferRef output, Range of, Range keys,
+                        std::int8_t list) {
+    return Task{.kind = kind,
+                .layer = static_cast<std::int32_t>(transformer_.layers - 1),
+                .rows = of,
+                .columns = dropping_heads(transformer_, share_),
+                .keys = keys,
+                .statistics = kind == TaskKind::attend,
+                .selection = list,
+                .input = input,
+                .output = output};
+  };
+  const BufferRef query{BufferKind::query};
+  const BufferRef attention{BufferKind::attention};
+  const BufferRef scores{BufferKind::scores};
+  const BufferRef own_query{BufferKind::query, kList};
+  const BufferRef own_attention{BufferKind::attention, kList};
+  // The softmax that the others read; attention itself has been measured.
+  compute_.execute(batch, make(TaskKind::attend, query, attention, all, all, 0));
+  run(batch, make(TaskKind::score, query, scores, all, all, 0), clock, log);
+  run(batch, make(TaskKind::select, scores, {BufferKind::selection, kList}, all, kept, 0), clock,
+      log);
+  run(batch, make(TaskKind::gather, query, own_query, kept, {}, kList), clock, log);
+  run(batch,
+      make(TaskKind::gather, {BufferKind::key_value}, {BufferKind::gathered, kList}, kept, {},
+           kList),
+      clock, log);
+  compute_.execute(batch, make(TaskKind::attend, own_query, own_attention, kept, kept, kList));
+  run(batch, make(TaskKind::score, own_query, {BufferKind::scores, kList}, kept, kept, kList),
+      clock, log);
+  run(batch, make(TaskKind::merge, own_attention, attention, kept, {}, kList), clock, log);
+}
+
+void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& clock,
+                      ProfileLog& log) {
+  fill(compute_, rows, transformer_.hidden);
+  const model::Batch batch{{{0, past, rows}}};
+  compute_.reset();
+  compute_.pretend(0, past);
+  compute_.begin(batch);
+  const Range hidden{0, static_cast<std::int32_t>(transformer_.hidden)};
+  const BufferRef query{BufferKind::query};
+  const BufferRef attention{BufferKind::attention};
+  const BufferRef activation{BufferKind::activation};
+  const BufferRef partial{BufferKind::partial};
+  const BufferRef normed = transformer_.architecture().post_norm() ? kHidden : kNormed;
+  for (const std::int32_t layer : share_.layers) {
+    const auto task = [&](TaskKind kind, Range columns, BufferRef input, BufferRef output,
+                          WeightBlock block = WeightBlock::none) {
+      run(batch,
+          {.kind = kind,
+           .block = block,
+           .layer = layer,
+           .rows = {0, rows},
+           .columns = columns,
+           .input = input,
+           .output = output},
+          clock, log);
+    };
+    task(TaskKind::norm, hidden, kHidden, normed, WeightBlock::attention);
+    task(TaskKind::project_qkv, share_.heads, normed, query);
+    task(TaskKind::attend, share_.heads, query, attention);
+    task(TaskKind::project_out, share_.heads, attention, partial);
+    copy(rows, clock, log);
+    task(TaskKind::add, hidden, partial, kHidden);
+    task(TaskKind::norm, hidden, kHidden, normed, WeightBlock::ffn);
+    task(TaskKind::ffn_up, share_.columns, normed, activation);
+    task(TaskKind::ffn_down, share_.columns, activation, partial);
+    copy(rows, clock, log);
+    task(TaskKind::add, hidden, partial, kHidden);
+  }
+  if (rows > 1 && past == 0 && !dropping_heads(transformer_, share_).empty())
+    drop_half(batch, rows, clock, log);
+}
+
+namespace {
+
+// An encoder has no LM head, but a profile says what every task takes, of whatever model: then the
+// head is that of a decoder with the same kind of norm.
+model::Transformer with_head(model::Transformer t, std::int64_t vocab) {
+  t.vocab = vocab;
+  if (!t.architecture().generates()) {
+    t.family = model::Family::gpt2;
+    t.token_types = 0;
+  }
+  return t;
+}
+
+}  // namespace
+
+ProfileHead::ProfileHead(const model::Transformer& transformer, std::int64_t vocab,
+                         std::int32_t max_rows, std::int32_t sequences, int threads)
+    : transformer_(with_head(transformer, vocab)),
+      sequences_(sequences),
+      compute_(
+          transformer_,
+          synthetic_shard(transformer_, {{0, 0}, {0, 0}, {0, 0}, true, true}, pattern),
+          {.max_rows = max_rows, .cache_positions = 1, .sequences = sequences, .threads = threads}),
+      sampler_(SamplingOptions{}) {}
+
+void ProfileHead::step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log) {
+  std::vector<std::int32_t> ids;
+  model::Batch batch;
+  for (std::int32_t row = 0; row < rows; ++row) {
+    ids.push_back(static_cast<std::int32_t>((std::int64_t{row} * 7919) % transformer_.vocab));
+    batch.segments.push_back({row % sequences_, 0, 1});
+  }
+  compute_.set_tokens(ids);
+  const Range vocab{0, static_cast<std::int32_t>(transformer_.vocab)};
+  const auto run = [&](const Task& task) {
+    const double seconds = timed(clock, [&] { compute_.execute(batch, task); });
+    log.add(task.kind, model::work_of(transformer_, batch, task), seconds);
+  };
+  run({.kind = TaskKind::embed, .rows = {0, rows}, .output = kHidden});
+  if (rows > sequences_) return;
+  run({.kind = TaskKind::norm,
+       .block = WeightBlock::head,
+       .rows = {0, rows},
+       .input = kHidden,
+       .output = kNormed});
+  run({.kind = TaskKind::lm_head,
+       .rows = {0, rows},
+       .columns = vocab,
+       .input = kNormed,
+       .output = {BufferKind::logits}});
+  const Task sample{.kind = TaskKind::sample, .rows = {0, 1}, .columns = vocab};
+  log.add(TaskKind::sample, model::work_of(transformer_, batch, sample),
+          timed(clock, [&] { (void)sampler_.sample(compute_.logits()); }));
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,98 @@
+#pragma once
+
+// What a profile is measured on: devices of the given geometry that run forward steps, and a clock
+// around each task.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "exec/compute/compute.hpp"
+#include "exec/compute/sampling.hpp"
+#include "exec/profiling/profile_fit.hpp"
+#include "model/graph/task_graph.hpp"
+#include "model/graph/work.hpp"
+#include "model/transformer/transformer.hpp"
+
+namespace tandem::exec {
+
+// Seconds that each kind of task took, by its size.
+class ProfileLog {
+ public:
+  void add(model::TaskKind kind, const model::Work& work, double seconds);
+  // One sample a size: the mean, but for the longest hundredth. With `format`: of work in it only.
+  [[nodiscard]] std::vector<ProfileSample> samples(
+      model::TaskKind kind, std::optional<model::WeightFormat> format = {}) const;
+
+ private:
+  // kind, intensity, streamed bytes, format
+  using Size = std::tuple<model::TaskKind, double, double, model::WeightFormat>;
+  std::map<Size, std::vector<double>> seconds_;
+};
+
+// Seconds on the clock that profiles use: with one thread the CPU time of the calling thread, so
+// that a busy machine lengthens no measurement; else time on the wall.
+class ProfileClock {
+ public:
+  explicit ProfileClock(int threads);
+  [[nodiscard]] double now() const;
+  [[nodiscard]] double cost() const { return cost_; }  // of reading it
+ private:
+  bool thread_time_;
+  double cost_ = 0.0;
+};
+
+// A part of the model that runs whole steps, in the order and cache state of a real one.
+class ProfileRig {
+ public:
+  struct Options {
+    model::Transformer transformer;
+    double fraction = 1.0;     // of heads and FFN columns
+    double layer_bytes = 0.0;  // at least this much of weights, in several layers
+    std::int32_t max_rows = 1;
+    std::int32_t max_positions = 1;
+    int threads = 1;
+  };
+  explicit ProfileRig(const Options& options);
+
+  // One step of `rows` tokens after `past`; every task's time goes to `log`.
+  void step(std::int32_t rows, std::int32_t past, const ProfileClock& clock, ProfileLog& log);
+  [[nodiscard]] double weight_bytes() const { return model::weight_bytes(transformer_, share_); }
+
+ private:
+  // What is beside attention where positions are spread or rows dropped: the `rows` of the last
+  // layer scored, half of them chosen, gathered and attended to, and merged with the others.
+  void drop_half(const model::Batch& batch, std::int32_t rows, const ProfileClock& clock,
+                 ProfileLog& log);
+  // What a message of the partial sums costs the thread that computes.
+  void copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& log);
+  void run(const model::Batch& batch, const model::Task& task, const ProfileClock& clock,
+           ProfileLog& log);
+
+  model::Transformer transformer_;
+  model::Share share_;
+  Compute compute_;
+  // The `index`th payload of so many floats; they come round again.
+  [[nodiscard]] std::span<float> slot(std::size_t floats, std::size_t index);
+  std::vector<float> slots_;  // of messages
+  std::size_t next_slot_ = 0;
+};
+
+// Embedding, final norm, LM head and sampling, for `sequences` at once.
+class ProfileHead {
+ public:
+  ProfileHead(const model::Transformer& transformer, std::int64_t vocab, std::int32_t max_rows,
+              std::int32_t sequences, int threads);
+  [[nodiscard]] std::int32_t sequences() const { return sequences_; }
+  void step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log);
+
+ private:
+  model::Transformer transformer_;
+  std::int32_t sequences_;
+  Compute compute_;
+  Sampler sampler_;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,113 @@
+#pragma once
+
+// The disk lane of one device: a thread that loads weight blocks in the order of the graph, as far
+// ahead as the graph's edges let it, also into the step after the present one.
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exec/runtime/lane_programs.hpp"
+#include "exec/weights/block_loader.hpp"
+
+namespace tandem::exec {
+
+struct DiskLaneOptions {
+  // Emulated disk, bytes a second: a load takes its bytes / rate from when it may start, whatever
+  // the real disk does. 0: loads take what they take.
+  double rate = 0.0;
+  // Called on the lane's thread with the reason of its failure; cancel everything here.
+  std::function<void(const std::string& reason)> on_failure{};
+};
+
+// Public calls are for the computing thread, except cancel().
+class DiskLane {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  struct Times {
+    TimePoint start;
+    TimePoint end;
+  };
+
+  // `loader` outlives the lane.
+  DiskLane(BlockLoader& loader, DiskLaneOptions options);
+  ~DiskLane();
+  DiskLane(const DiskLane&) = delete;
+  DiskLane& operator=(const DiskLane&) = delete;
+
+  // Room for the loads of `program`, and the thread: at start-up, so that steps allocate nothing.
+  void reserve(const DiskProgram& program);
+  // The step `now`, after which comes `next` (null: not known, or none): its loads begin during the
+  // step, as far as they depend on it no more. Both were reserved and stay until the step after
+  // `next` begins. Another program than the one that was announced may come, if it loads the same
+  // blocks in the same order: a batch of another structure, announced before it was known. Throws
+  // logic_error if it does not.
+  void begin(const DiskProgram& now, const DiskProgram* next);
+  // Load number `position` of the step; waits until it is done, however slow the disk. Throws Error
+  // if cancelled.
+  [[nodiscard]] const LoadedBlock& await(std::int32_t position);
+  // When it was. After await() or finish(), until the next begin().
+  [[nodiscard]] const Times& times(std::int32_t position) const;
+  // What loads wait for, DiskProgram::events, is done since `when`.
+  void done(std::int32_t event, TimePoint when);
+  // Returns when all loads of the step are done. Throws Error if cancelled.
+  void finish();
+  // No load starts before `when`, on an emulated disk.
+  void available(TimePoint when);
+  // Ends the thread, after what it reads now; idempotent.
+  void stop() noexcept;
+  // Every present and future call throws Error(reason). Any thread.
+  void cancel(const std::string& reason) noexcept;
+
+  // How far the real disk was behind the emulated one's schedule, at most.
+  [[nodiscard]] double max_late_s() const;
+
+ private:
+  struct Step {
+    const DiskProgram* program = nullptr;
+    bool follows = false;    // its loads may depend on the step before
+    std::int32_t count = 0;  // of loads
+    std::int32_t loaded = 0;
+    std::vector<LoadedBlock> blocks;  // by load
+    std::vector<Times> times;         // by load
+    std::vector<char> done;           // by event
+    std::vector<TimePoint> since;     // by event
+  };
+  [[nodiscard]] Step& step(std::int64_t number) {
+    return steps_[static_cast<std::size_t>(number % 3)];
+  }
+  void replace(Step& announced, const DiskProgram& now);
+  void set_up(std::int64_t number, const DiskProgram& program, bool follows);
+  void work();
+  void load(std::unique_lock<std::mutex>& lock);
+  // Whether the next load may start; then `since` is when its last dependency was done.
+  [[nodiscard]] bool may_load(TimePoint& since);
+  [[nodiscard]] bool events_done(const Step& of, const std::vector<std::int32_t>& events,
+                                 TimePoint& since) const;
+  void wait_for(std::unique_lock<std::mutex>& lock, std::int32_t loads);
+
+  BlockLoader* loader_;
+  DiskLaneOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::array<Step, 3> steps_;    // the one before, the present one, the next
+  std::int64_t present_ = -1;    // number of the step under way
+  std::int64_t announced_ = -1;  // of the last step that may be loaded
+  std::int64_t loading_ = 0;     // of the step that the thread loads
+  TimePoint due_;                // emulated: the disk is free
+  double max_late_s_ = 0.0;
+  bool stopping_ = false;
+  bool cancelled_ = false;
+  std::string reason_;
+  std::atomic<bool> interrupt_ = false;  // of a read
+  std::thread thread_;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,233 @@
+#include "exec/session/execute.hpp"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "exec/kernels/instruction_sets.hpp"
+#include "exec/kernels/integer_choice.hpp"
+#include "exec/kernels/kernels_here.hpp"
+#include "exec/session/emulated_devices.hpp"
+#include "exec/session/run_weights.hpp"
+#include "exec/weights/store/block_store.hpp"
+#include "model/base/error.hpp"
+#include "model/base/text_table.hpp"
+#include "planner/plan/outdated_profiles.hpp"
+#include "planner/serving/serving_plan.hpp"
+
+namespace tandem::exec {
+namespace {
+
+std::string machine() {
+  utsname names{};
+  uname(&names);
+  return std::string(names.sysname) + " " + names.release + " " + names.machine + ", " +
+         std::to_string(std::thread::hardware_concurrency()) + " cores";
+}
+
+std::vector<std::int32_t> prompt_ids(const ExecuteOptions& options, const Tokenizer& tokenizer) {
+  if (const auto* ids = std::get_if<std::vector<std::int32_t>>(&options.prompt)) return *ids;
+  return tokenizer.encode(std::get<std::string>(options.prompt));
+}
+
+std::vector<std::int64_t> stop_tokens(const planner::Plan& plan, const Tokenizer& tokenizer) {
+  std::vector<std::int64_t> stops = plan.model.eos_tokens;
+  const auto more = tokenizer.eos_tokens();
+  stops.insert(stops.end(), more.begin(), more.end());
+  return stops;
+}
+
+void check_devices(const planner::Plan& plan, const ExecuteOptions& options) {
+  if (!std::holds_alternative<std::monostate>(options.devices)) return;
+  const std::vector<bool> workers = workers_of(plan);
+  const auto others = std::count(workers.begin(), workers.end(), true);
+  if (others == 0) return;
+  throw Error("plan: " + std::to_string(others + 1) +
+              " working devices, expected the master alone; say where the others are");
+}
+
+// Tells the text of one request or of many as it becomes known, and keeps it.
+class Texts {
+ public:
+  Texts(const ExecuteOptions& options, const Tokenizer& tokenizer)
+      : options_(options),
+        tokenizer_(tokenizer),
+        decoder_(tokenizer),
+        texts_(options.serve ? options.serve->requests.size() : 1),
+        tokens_(options.serve ? options.serve->requests.size() : 0) {}
+
+  void token(const std::vector<std::int32_t>& prompt, std::int32_t token) {
+    std::string text;
+    if (!any_) {
+      for (const std::int32_t id : prompt) text += decoder_.push(id);
+    }
+    any_ = true;
+    tell(0, text + decoder_.push(token));
+    if (options_.on_token) options_.on_token();
+  }
+
+  // Texts of many requests come one by one, each when its request has ended.
+  void token(std::size_t request, std::int32_t token, bool last) {
+    tokens_[request].push_back(token);
+    if (options_.on_token) options_.on_token();
+    if (!last) return;
+    StreamingDecoder decoder(tokenizer_);
+    std::string text;
+    for (const std::int32_t id : options_.serve->requests[request].prompt_ids)
+      text += decoder.push(id);
+    for (const std::int32_t id : tokens_[request]) text += decoder.push(id);
+    tell(request, text + decoder.finish());
+  }
+
+  std::vector<std::string> finish() {
+    if (!options_.serve) tell(0, decoder_.finish());
+    return std::move(texts_);
+  }
+
+ private:
+  void tell(std::size_t request, const std::string& text) {
+    texts_[request] += text;
+    if (options_.on_text && (options_.serve || !text.empty())) options_.on_text(request, text);
+  }
+
+  const ExecuteOptions& options_;
+  const Tokenizer& tokenizer_;
+  StreamingDecoder decoder_;
+  bool any_ = false;
+  std::vector<std::string> texts_;
+  std::vector<std::vector<std::int32_t>> tokens_;  // of many requests
+};
+
+GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions& options,
+                                 const Tokenizer& tokenizer) {
+  GenerateOptions run;
+  run.weights = options.weights;
+  run.cache_dir = options.cache_dir.empty() ? default_cache_dir() : options.cache_dir;
+  run.cache_bytes = options.cache_bytes;
+  run.verify = options.verify;
+  if (!std::holds_alternative<EmulatedOn>(options.devices)) run.place = options.place;
+  run.threads = options.threads;
+  run.keep_spans = options.timeline;
+  run.on_stage = options.on_stage;
+  run.on_warning = options.on_warning;
+  run.on_notice = options.on_notice;
+  run.on_logits = options.on_logits;
+  run.serve = options.serve;
+  if (!options.serve) {
+    run.prompt = prompt_ids(options, tokenizer);
+    run.new_tokens = options.new_tokens.value_or(plan.workload.new_tokens);
+    run.sampling = options.sampling;
+  }
+  if (!options.ignore_eos) run.stop_tokens = stop_tokens(plan, tokenizer);
+  if (const auto* remote = std::get_if<RemoteAt>(&options.devices)) {
+    run.workers = remote->workers;
+    run.key = remote->key;
+  }
+  return run;
+}
+
+// Of the profiles of devices that are this machine: emulated ones, or the master. Remote workers
+// remark on theirs.
+std::string outdated_remark(const planner::Plan& plan, const ExecuteOptions& options) {
+  std::optional<model::DeviceIndex> only = plan.master;
+  if (std::holds_alternative<EmulatedOn>(options.devices)) only.reset();
+  return planner::outdated_remark(plan, kernels_here(), only);
+}
+
+// How the run was done, beside what the session knows.
+void describe(const planner::Plan& plan, const ExecuteOptions& options, const GenerateOptions& run,
+              const EmulatedDevices* emulated, Execution& done) {
+  auto& environment = done.result.environment;
+  environment["machine"] = machine();
+  environment["instruction_sets"] = instruction_sets();
+  if (std::string chosen = kernel_choice(); !chosen.empty())
+    environment["integer_kernels"] = std::move(chosen);
+  if (run.serve) {
+    environment["policy"] = run.serve->policy->name;
+    if (run.serve->chunk > 0) environment["chunk"] = std::to_string(run.serve->chunk);
+    const std::int64_t steps = planner::serving_capacity(plan, run.serve->steps).steps;
+    if (steps > 1) environment["in_flight"] = std::to_string(steps);
+  } else {
+    environment["prompt_tokens"] = std::to_string(run.prompt.size());
+    model::set_only_request(done.result);
+  }
+  if (plan.model.architecture().generates() && !run.serve) {
+    environment["temperature"] = std::to_string(run.sampling.temperature);
+    if (run.sampling.top_k > 0) environment["top_k"] = std::to_string(run.sampling.top_k);
+    environment["top_p"] = std::to_string(run.sampling.top_p);
+  }
+  if (emulated != nullptr) {
+    emulated->describe(done.result);
+  } else if (const auto* remote = std::get_if<RemoteAt>(&options.devices)) {
+    environment["transport"] = remote->key ? "TCP, TLS 1.3" : "TCP, not encrypted";
+  } else {
+    environment["transport"] = "none";
+  }
+  if (run.pace == Pace::measured) environment["drift"] = model::fixed(done.drift, 4);
+}
+
+}  // namespace
+
+Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
+  check_devices(plan, options);
+  std::unique_ptr<Tokenizer> own;
+  const Tokenizer& tokenizer = options.tokenizer != nullptr
+                                   ? *options.tokenizer
+                                   : *(own = load_tokenizer(options.weights, plan.model));
+
+  const Clock::time_point start = Clock::now();
+  GenerateOptions run = generate_options(plan, options, tokenizer);
+  check_candidates(plan, run);
+  check_requests(plan, run);
+  const std::string outdated = outdated_remark(plan, options);
+  if (!outdated.empty() && run.on_warning) run.on_warning(outdated);
+  // Before the processes of emulated devices begin, which then find it.
+  choose_integer_kernels(run.cache_dir);
+  std::optional<RunWeights> weights;
+  if (options.digest_weights) weights.emplace(options.weights, plan.model);
+  std::optional<EmulatedDevices> emulated;
+  if (const auto* on = std::get_if<EmulatedOn>(&options.devices)) {
+    emulated.emplace(plan, on->pace, on->dilation);
+    if (options.on_stage) options.on_stage("starting the emulated devices");
+    emulated->start(on->program, run);
+  }
+  Texts texts(options, tokenizer);
+  run.on_token = [&](std::int32_t token) { texts.token(run.prompt, token); };
+  if (run.serve) {
+    run.serve->on_token = [&](std::size_t request, std::int32_t token, bool last) {
+      texts.token(request, token, last);
+      if (options.serve->on_token) options.serve->on_token(request, token, last);
+    };
+  }
+  Interrupt none;
+  Interrupt& interrupt = options.interrupt != nullptr ? *options.interrupt : none;
+  Generation generation = generate(plan, run, interrupt);
+  Execution done{.tokens = std::move(generation.tokens),
+                 .texts = texts.finish(),
+                 .hidden = std::move(generation.hidden),
+                 .prompt_tokens = static_cast<std::int64_t>(run.prompt.size()),
+                 .result = std::move(generation.run.result),
+                 .trace = std::move(generation.run.trace),
+                 .drift = generation.drift,
+                 .ready = generation.ready};
+  if (emulated) emulated->finish();
+  done.result.metrics.ready_s = std::chrono::duration<double>(done.ready - start).count();
+  describe(plan, options, run, emulated ? &*emulated : nullptr, done);
+  if (weights) {
+    if (options.on_stage) options.on_stage("hashing the weights for the result");
+    done.result.weights_sha256 = weights->digest(
+        {.notes = run.cache_dir / "seen", .believe = !options.verify, .threads = options.threads},
+        interrupt, options.on_warning);
+    if (options.on_stage) options.on_stage("");
+  }
+  if (!outdated.empty()) {
+    std::string& told = done.result.environment["outdated_profiles"];
+    told = outdated + (told.empty() ? "" : "; " + told);
+  }
+  return done;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,83 @@
+#include "exec/session/hosts.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
+
+namespace tandem::exec {
+namespace {
+
+std::string quoted_text(const std::string& text) { return "'" + model::printable(text, 60) + "'"; }
+
+[[noreturn]] void fail(const std::string& where, const std::string& device, const char* fault) {
+  throw Error(where + ": device '" + device + "' " + fault);
+}
+
+}  // namespace
+
+std::vector<Endpoint> parse_hosts(std::string_view text, const std::string& source,
+                                  const planner::Plan& plan) {
+  const std::vector<model::Device>& devices = plan.cluster.devices();
+  std::vector<Endpoint> endpoints(devices.size());
+  std::vector<bool> given(devices.size(), false);
+  std::map<std::pair<std::string, std::uint16_t>, std::string> taken;  // by device name
+  std::istringstream lines{std::string(text)};
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string where = source + ":" + std::to_string(++number);
+    line.resize(std::min(line.size(), line.find('#')));
+    std::istringstream words(line);
+    std::string name;
+    std::string address;
+    std::string more;
+    if (!(words >> name)) continue;
+    const bool two = (words >> address) && !(words >> more);
+    if (!two) {
+      throw Error(where + ": " + quoted_text(line) +
+                  ", expected 'device-name host:port'; give each device one line");
+    }
+    std::size_t d = 0;
+    while (d < devices.size() && devices[d].name != name) ++d;
+    if (d == devices.size()) {
+      throw Error(where + ": device " + quoted_text(name) +
+                  " is not in the plan, expected one of '" + devices.front().name + "' to '" +
+                  devices.back().name + "'; use the names that `tandem platform` prints");
+    }
+    if (given[d]) fail(where, name, "has a line already; remove one");
+    given[d] = true;
+    const bool master = static_cast<model::DeviceIndex>(d) == plan.master;
+    if (master != (address == "local")) {
+      fail(where, name,
+           master
+               ? "is the master, which is this process, expected 'local'; leave its line out, or "
+                 "run on that machine"
+               : "is 'local', expected host:port; only the master is local");
+    }
+    if (master) continue;
+    endpoints[d] = parse_endpoint(address, where);
+    std::string host = endpoints[d].host;  // the case of a name does not matter
+    std::ranges::transform(host, host.begin(), [](char c) {
+      return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+    const auto [before, fresh] = taken.emplace(std::pair(host, endpoints[d].port), name);
+    if (!fresh) {
+      std::string what = where;
+      what.append(": device '").append(name).append("' has the address of '");
+      what.append(before->second).append("', ").append(to_text(endpoints[d]));
+      throw Error(what.append(", expected one of its own; start a worker for each device"));
+    }
+  }
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    if (given[d] || static_cast<model::DeviceIndex>(d) == plan.master) continue;
+    fail(source, devices[d].name,
+         "has no line, expected 'device-name host:port' for every device of the plan; add it");
+  }
+  return endpoints;
+}
+
+}  // namespace tandem::exec

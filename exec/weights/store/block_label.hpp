@@ -1,0 +1,58 @@
+#pragma once
+
+// What a weight block consists of, and the name that follows from it.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/weights/store/block_pieces.hpp"
+#include "model/base/digest.hpp"
+
+namespace tandem::exec {
+
+// How a block is divided and the SHA-256 of each piece. Its own SHA-256, as bytes, is the block's
+// name: it fixes every byte of the block, padding included. Value.
+class BlockLabel {
+ public:
+  // Throws logic_error unless there is a digest for each piece.
+  BlockLabel(BlockPieces pieces, std::vector<model::Digest> digests);
+
+  // The label that `bytes` are. Nothing if they are none: another version, truncated, or runs that
+  // overlap or lie outside of the block.
+  [[nodiscard]] static std::optional<BlockLabel> parse(std::span<const std::byte> bytes);
+  [[nodiscard]] std::vector<std::byte> serialize() const;
+
+  [[nodiscard]] const BlockPieces& pieces() const { return pieces_; }
+  [[nodiscard]] const std::vector<model::Digest>& digests() const { return digests_; }
+  [[nodiscard]] const std::string& id() const { return id_; }  // 64 lower-case hexadecimal
+
+ private:
+  BlockPieces pieces_;
+  std::vector<model::Digest> digests_;
+  std::string id_;
+};
+
+// Digests of the pieces of a block whose bytes come in order, in any portions. `pieces` outlives
+// it.
+class PieceDigests {
+ public:
+  explicit PieceDigests(const BlockPieces& pieces);
+  // Throws logic_error if more come than the block has.
+  void update(std::span<const std::byte> bytes);
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  // Whether the padding so far was zeros.
+  [[nodiscard]] bool padding_is_clear() const { return clear_; }
+  [[nodiscard]] std::vector<model::Digest> finish();
+
+ private:
+  PieceWalk walk_;
+  std::vector<model::DigestStream> streams_;
+  std::uint64_t bytes_ = 0;
+  bool clear_ = true;
+};
+
+}  // namespace tandem::exec
