@@ -16,7 +16,7 @@
 #include "cli/flags/shown.hpp"
 #include "cli/terminal/progress.hpp"
 #include "model/base/plain_text.hpp"
-#include "study/experiment/report.hpp"
+#include "study/experiment/experiment_report.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <ostream>
 
+#include "advice/choice.hpp"
 #include "cli/commands.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
@@ -50,7 +51,6 @@
 #include "planner/strategy/stage_ring.hpp"
 #include "sim/platform/platform.hpp"
 #include "sim/replay/replay.hpp"
-#include "study/choice.hpp"
 
 namespace tandem::cli {
 namespace {

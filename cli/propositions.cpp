@@ -13,7 +13,7 @@
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
 #include "model/base/text_table.hpp"
-#include "study/propositions/report.hpp"
+#include "study/propositions/propositions_report.hpp"
 #include "study/steady_state/recurrence.hpp"
 
 namespace tandem::cli {

@@ -9,6 +9,7 @@
 #include <ostream>
 #include <utility>
 
+#include "advice/prediction.hpp"
 #include "cli/commands.hpp"
 #include "cli/files/files.hpp"
 #include "cli/flags/file_roles.hpp"
@@ -29,7 +30,6 @@
 #include "planner/search/extrapolation.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/serving_plan.hpp"
-#include "study/prediction.hpp"
 
 namespace tandem::cli {
 namespace {

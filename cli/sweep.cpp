@@ -1,6 +1,6 @@
 // tandem sweep: predictions over a grid of scenarios.
 
-#include "study/sweep/sweep.hpp"
+#include "advice/sweep/sweep.hpp"
 
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "advice/sweep/workers.hpp"
 #include "cli/commands.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
@@ -22,7 +23,6 @@
 #include "cli/terminal/progress.hpp"
 #include "cli/version.hpp"
 #include "model/base/error.hpp"
-#include "study/sweep/workers.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -1,6 +1,6 @@
 // tandem whatif: which one change of a plan's devices or links helps most.
 
-#include "study/whatif.hpp"
+#include "advice/whatif.hpp"
 
 #include <unistd.h>
 

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "advice/choice.hpp"
 #include "model/base/error.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/search/search.hpp"
@@ -18,7 +19,6 @@
 #include "sim/platform/platform.hpp"
 #include "sim/replay/replay.hpp"
 #include "source_tree.hpp"
-#include "study/choice.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::study::study_choice_explicit_test {

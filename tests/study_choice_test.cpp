@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "advice/choice.hpp"
+#include "advice/settings.hpp"
 #include "model/base/error.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/search/search.hpp"
@@ -18,8 +20,6 @@
 #include "sim/platform/platform.hpp"
 #include "sim/replay/replay.hpp"
 #include "source_tree.hpp"
-#include "study/choice.hpp"
-#include "study/settings.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::study::study_choice_test {

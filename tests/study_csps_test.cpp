@@ -9,7 +9,7 @@
 #include "planner/collective/proximity.hpp"
 #include "sim/platform/platform.hpp"
 #include "source_tree.hpp"
-#include "study/experiment/csps.hpp"
+#include "study/experiment/csps_testbed.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::study::study_csps_test {

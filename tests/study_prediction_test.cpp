@@ -5,10 +5,10 @@
 #include <variant>
 #include <vector>
 
+#include "advice/prediction.hpp"
 #include "model/base/error.hpp"
 #include "planner/search/search.hpp"
 #include "planner_fixture.hpp"
-#include "study/prediction.hpp"
 
 namespace tandem::test::study_prediction_test {
 namespace {

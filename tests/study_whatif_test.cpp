@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "advice/prediction.hpp"
+#include "advice/whatif.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/cluster/cluster_edit.hpp"
@@ -14,8 +16,6 @@
 #include "planner/strategy/common/stages.hpp"
 #include "sim/platform/platform.hpp"
 #include "source_tree.hpp"
-#include "study/prediction.hpp"
-#include "study/whatif.hpp"
 #include "tests/collective_fixture.hpp"
 #include "tests/model_fixtures.hpp"
 #include "tests/planner_fixture.hpp"

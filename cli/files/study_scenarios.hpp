@@ -1,6 +1,6 @@
 #pragma once
 
-#include "study/scenarios.hpp"
+#include "advice/scenario_source.hpp"
 
 namespace tandem::cli {
 

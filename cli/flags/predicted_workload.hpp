@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "advice/prediction.hpp"
 #include "cli/flags/options.hpp"
 #include "planner/plan/file/plan_file.hpp"
-#include "study/prediction.hpp"
 
 namespace tandem::cli {
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "advice/choice.hpp"
 #include "planner/plan/plan.hpp"
-#include "study/choice.hpp"
 
 namespace tandem::cli {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "study/progress.hpp"
+#include "advice/progress.hpp"
 
 namespace tandem::cli {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "study/experiment/csps.hpp"
+#include "study/experiment/csps_testbed.hpp"
 
 namespace tandem::study {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/base/text_table.hpp"
-#include "study/experiment/csps.hpp"
+#include "study/experiment/csps_testbed.hpp"
 
 namespace tandem::study {
 namespace {

@@ -1,6 +1,6 @@
 // CSPS, figures 10 and 11: time between tokens and decode throughput of sequence parallelism.
 
-#include "study/experiment/csps.hpp"
+#include "study/experiment/csps_testbed.hpp"
 
 namespace tandem::study {
 namespace {

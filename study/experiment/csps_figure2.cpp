@@ -2,7 +2,7 @@
 // the length of prompts.
 
 #include "model/base/text_table.hpp"
-#include "study/experiment/csps.hpp"
+#include "study/experiment/csps_testbed.hpp"
 
 namespace tandem::study {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "model/base/text_table.hpp"
-#include "study/experiment/csps.hpp"
+#include "study/experiment/csps_testbed.hpp"
 
 namespace tandem::study {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "study/experiment/csps.hpp"
+#include "study/experiment/csps_testbed.hpp"
 
 namespace tandem::study {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "study/progress.hpp"
-#include "study/scenarios.hpp"
+#include "advice/progress.hpp"
+#include "advice/scenario_source.hpp"
 
 namespace tandem::study {
 

@@ -5,7 +5,7 @@
 
 #include "model/base/text_table.hpp"
 #include "model/cluster/cluster_edit.hpp"
-#include "study/experiment/galaxy.hpp"
+#include "study/experiment/galaxy_testbed.hpp"
 #include "study/experiment/tpi.hpp"
 
 namespace tandem::study {

@@ -6,7 +6,7 @@
 #include "model/base/text_table.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "model/graph/memory.hpp"
-#include "study/experiment/galaxy.hpp"
+#include "study/experiment/galaxy_testbed.hpp"
 #include "study/experiment/tpi.hpp"
 
 namespace tandem::study {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "study/propositions/tally.hpp"
+#include "study/propositions/verdict_tally.hpp"
 
 namespace tandem::study {
 

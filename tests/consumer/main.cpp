@@ -6,13 +6,13 @@
 #include <string_view>
 #include <variant>
 
+#include "advice/prediction.hpp"
 #include "exec/session/execute.hpp"
 #include "exec/weights/random_weights.hpp"
 #include "model/base/units.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/search/local_plan.hpp"
 #include "planner/search/search.hpp"
-#include "study/prediction.hpp"
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "advice/prediction.hpp"
 #include "planner/search/search.hpp"
-#include "study/prediction.hpp"
 
 namespace tandem::study {
 

@@ -1,4 +1,4 @@
-#include "study/sweep/workers.hpp"
+#include "advice/sweep/workers.hpp"
 
 #include <poll.h>
 #include <sys/mman.h>

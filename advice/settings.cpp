@@ -1,17 +1,17 @@
-#include "study/settings.hpp"
+#include "advice/settings.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "advice/prediction.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "sim/replay/replay.hpp"
-#include "study/prediction.hpp"
 
 namespace tandem::study {
 namespace {

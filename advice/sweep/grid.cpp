@@ -1,4 +1,4 @@
-#include "study/sweep/grid.hpp"
+#include "advice/sweep/grid.hpp"
 
 #include <algorithm>
 #include <charconv>

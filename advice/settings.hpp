@@ -10,9 +10,9 @@
 #include <tuple>
 #include <vector>
 
+#include "advice/choice.hpp"
 #include "model/base/error.hpp"
 #include "planner/strategy/common/lowering.hpp"
-#include "study/choice.hpp"
 
 namespace tandem::study {
 

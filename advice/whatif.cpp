@@ -1,4 +1,4 @@
-#include "study/whatif.hpp"
+#include "advice/whatif.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "study/choice.hpp"
+#include "advice/choice.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -6,13 +6,13 @@
 #include <numeric>
 #include <string_view>
 
+#include "advice/settings.hpp"
 #include "model/base/error.hpp"
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/galaxy_partition.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/stages.hpp"
-#include "study/settings.hpp"
 
 namespace tandem::study {
 namespace {

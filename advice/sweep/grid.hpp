@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "study/sweep/fields.hpp"
+#include "advice/sweep/fields.hpp"
 
 namespace tandem::study {
 

@@ -1,4 +1,4 @@
-#include "study/sweep/sweep.hpp"
+#include "advice/sweep/sweep.hpp"
 
 #include <algorithm>
 #include <array>

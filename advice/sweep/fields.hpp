@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "advice/scenario_source.hpp"
 #include "planner/search/search.hpp"
-#include "study/scenarios.hpp"
 
 namespace tandem::study {
 

@@ -1,4 +1,4 @@
-#include "study/sweep/fields.hpp"
+#include "advice/sweep/fields.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "study/prediction.hpp"
+#include "advice/prediction.hpp"
 
 #include <algorithm>
 #include <iomanip>

@@ -1,4 +1,4 @@
-#include "study/experiment/galaxy.hpp"
+#include "study/experiment/galaxy_testbed.hpp"
 
 #include <algorithm>
 #include <sstream>

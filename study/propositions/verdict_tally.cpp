@@ -1,4 +1,4 @@
-#include "study/propositions/tally.hpp"
+#include "study/propositions/verdict_tally.hpp"
 
 #include <bit>
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "study/prediction.hpp"
-#include "study/sweep/fields.hpp"
-#include "study/sweep/grid.hpp"
+#include "advice/prediction.hpp"
+#include "advice/sweep/fields.hpp"
+#include "advice/sweep/grid.hpp"
 
 namespace tandem::study {
 

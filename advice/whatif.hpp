@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "advice/prediction.hpp"
+#include "advice/progress.hpp"
 #include "planner/plan/plan.hpp"
-#include "study/prediction.hpp"
-#include "study/progress.hpp"
 
 namespace tandem::study {
 

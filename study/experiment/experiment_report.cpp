@@ -1,4 +1,4 @@
-#include "study/experiment/report.hpp"
+#include "study/experiment/experiment_report.hpp"
 
 #include <algorithm>
 #include <cmath>

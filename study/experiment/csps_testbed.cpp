@@ -1,4 +1,4 @@
-#include "study/experiment/csps.hpp"
+#include "study/experiment/csps_testbed.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "study/propositions/report.hpp"
+#include "study/propositions/propositions_report.hpp"
 
 #include <algorithm>
 #include <cmath>
