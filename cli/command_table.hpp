@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "cli/commands.hpp"
+#include "cli/flags/commands.hpp"
 
 namespace tandem::cli {
 

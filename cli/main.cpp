@@ -8,11 +8,11 @@
 #include <iostream>
 
 #include "cli/command_table.hpp"
-#include "cli/commands.hpp"
+#include "cli/flags/commands.hpp"
 #include "cli/flags/options.hpp"
-#include "cli/terminal/line_log.hpp"
-#include "cli/terminal/standard_output.hpp"
 #include "cli/version.hpp"
+#include "cli/views/line_log.hpp"
+#include "cli/views/standard_output.hpp"
 #include "exec/kernels/instruction_sets.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/commands.hpp"
+#include "cli/flags/commands.hpp"
 
 namespace tandem::cli {
 

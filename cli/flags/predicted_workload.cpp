@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "cli/files/scenarios.hpp"
-#include "cli/flags/workload.hpp"
+#include "cli/flags/workload_flags.hpp"
 #include "exec/gguf/gguf_file.hpp"
 #include "model/base/error.hpp"
 

@@ -1,0 +1,420 @@
+#include "cli/flags/plan_flags.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/files/files.hpp"
+#include "cli/flags/cache_type.hpp"
+#include "cli/flags/dtype.hpp"
+#include "cli/flags/loss.hpp"
+#include "cli/flags/prompt.hpp"
+#include "cli/flags/workload_flags.hpp"
+#include "model/base/error.hpp"
+#include "model/graph/candidates.hpp"
+#include "model/predict/stated_profiles.hpp"
+#include "planner/collective/collective.hpp"
+#include "planner/strategy/common/stages.hpp"
+
+namespace tandem::cli {
+namespace {
+
+using model::DeviceProfile;
+
+DeviceProfile read_profile(const std::string& path) {
+  return model::parse_profile_json(read_file(path), path);
+}
+
+// A number of blocks or layers, or a word for one or for the planner's choice.
+std::optional<std::int32_t> count_or_auto(const Options& options, const std::string& flag,
+                                          const std::string& zero, std::int64_t most) {
+  const std::string text = options.text_or(flag, "auto");
+  if (text == "auto") return std::nullopt;
+  if (text == zero) return 0;
+  if (text.find_first_not_of("0123456789") == std::string::npos)
+    return static_cast<std::int32_t>(options.integer_or(flag, 1, 1, most));
+  throw Error("flag '--" + flag + "': '" + text + "', expected 1 to " + std::to_string(most) +
+              ", " + zero + " or auto");
+}
+
+}  // namespace
+
+Syntax plan_syntax() {
+  // A flag's help is a view: it must outlive what this returns.
+  static const std::string allreduces =
+      planner::allreduce_names() +
+      ", auto, or PROMPT,DECODE of these [star; galaxy: ring,star; sp: ring]";
+  Syntax syntax{
+      .command = "plan",
+      .summary =
+          "Places a model on a platform, prints who computes what and writes the plan where --out\n"
+          "says. Exit code 3, with the reason, if the platform cannot hold the model.",
+      .positionals = {},
+      .flags = {
+          {"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
+          {"model", "M", "model folder, GGUF file, config.json, or known name (required)"},
+          {"dtype", "TYPE",
+           "weights kept in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k, or a mix, "
+           "q4_k_m "
+           "or q5_k_m [f32; as a GGUF file has it]"},
+          {"strategy", "S",
+           "tensor, galaxy (rows, too), sp, csps, spread (rows only), pipeline (whole layers), "
+           "local, auto "
+           "[tensor]"},
+          {"partition", "HOW",
+           "auto (by --objective), galaxy, exact, equal, or proportions A:B:C; of a pipeline also "
+           "halda (prima.cpp's objective) [auto]"},
+          {"rounds", "K",
+           "pipeline: times that a step goes round the devices, each with so many runs of layers: "
+           "a number, auto [1]"},
+          {"groups", "A,B/C,D",
+           "pipeline: devices that compute the layers of a stage together, as tensor does: names, "
+           "or auto (those near one another)"},
+          {"group-strategy", "S",
+           "with --groups: how they compute prompts: tensor, galaxy (rows, too) [tensor]"},
+          {"objective", "O",
+           "what is to be short: request, ttft, latency (of new tokens); of many requests "
+           "throughput [request; throughput with policy recurrent, or strategy auto]"},
+          {"prompt-tokens", "N", "tokens of the prompt [64]"},
+          {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts",
+           false, true},
+          {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
+          kChatFlag,
+          kSystemFlag,
+          {"new-tokens", "N", "tokens to generate [32]"},
+          {"allreduce", "HOW", allreduces},
+          {"head", "WHO",
+           "who computes logits: master, split (every device some: the others then see what tokens "
+           "are chosen from), auto (by --objective) [master]"},
+          {"candidates", "K",
+           "with the head split: each device sends its best K logits instead of all, which suffice "
+           "at temperature 0 and for a top-k of at most K: 1 to 1024, none [none]"},
+          kCacheTypeFlag,
+          {"wire-type", "TYPE", "activations travel as f32, f16, bf16, q8_0 [f32]"},
+          {"decode-moves", "WHAT",
+           "spread, csps with --levels: what travels for new tokens: their queries to the keys "
+           "(q); "
+           "keys and values to them, each time (spread: kv), or to the master once, after the "
+           "prompt (migrate); auto (by --objective) [q]"},
+          {"decode-ffn", "WHO",
+           "spread: who computes the FFN of new tokens: owner (of the token, alone), all (columns "
+           "each, for two messages a layer and device), auto (by --objective) [owner]"},
+          {"sp", "WAY",
+           "csps: how a prompt's rows are parted: ntp (every device has all weights), tp (weights "
+           "split, as strategy galaxy, which the plan then names), auto (by --objective) [ntp]"},
+          {"gather-weights", "",
+           "csps: devices hold only what they compute of new tokens, and each layer's other "
+           "weights "
+           "travel to them for a prompt"},
+          {"tiles", "T",
+           "galaxy, also of groups, csps: tiles of each device's rows, 0 without overlap: a "
+           "number, "
+           "auto [auto]; csps with --levels: of the rows that ask at each level, one number, one "
+           "for each from the second on (2,4), auto [1]"},
+          {"levels", "N",
+           "csps, galaxy: levels of near devices; a prompt attends to farther rows at higher ones "
+           "[none; 2 with --drop]"},
+          {"drop", "P",
+           "csps, galaxy (which computes less and sends as much): the part of rows that level 2 "
+           "drops, each farther level keeps half as many; not in the first two layers and the last "
+           "[0]"},
+          {"levels-overlap", "",
+           "csps, galaxy: each level attends to all of its group, nearer rows once more, as CSPS "
+           "prints it; not one device's result even with nothing dropped"},
+          {"window", "W",
+           "blocks of weights in memory at once, the others stream: all, auto [auto]"},
+          {"retain", "T", "one FFN block in T stays in memory besides: none, auto [auto]"},
+          {"release", "RULE", "early (a block's compute), late (its all-reduce) [early]"},
+          {"memory-limit", "BYTES",
+           "no device may use more, the program included, as 2GiB [the platform's]"},
+          {"devices", "WHICH",
+           "those that are used: names A,B,C; fewest (as few, near the master, as hold it in "
+           "memory); all [all]"},
+          {"master", "NAME", "device with prompt, embedding and head [the first]"},
+          {"profile", "[NAME=]FILE", "measured speed of every device, or of one [nominal]", true},
+          {"out", "FILE", "write the plan; - prints it instead of the table"},
+          {"json", "", "print JSON: what the table shows; without --out the plan"},
+          {"quiet", "", "print no table: the exit code tells whether there is a plan"}}};
+  const std::vector<Flag> more = workload_flags();
+  syntax.flags.insert(syntax.flags.begin() + 12, more.begin(), more.end());
+  const auto window = std::ranges::find(syntax.flags, "window", &Flag::name);
+  const std::vector<Flag> losses = loss_flags();
+  syntax.flags.insert(window, losses.begin(), losses.end());
+  return syntax;
+}
+
+WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
+                         const planner::Strategy& strategy, bool any) {
+  WantedDevices wanted{.used = std::vector<bool>(cluster.devices().size(), true)};
+  const std::string text = options.text_or("devices", "all");
+  if (text == "all") return wanted;
+  wanted.fewest = text == "fewest";
+  if (!wanted.fewest) {
+    wanted.used.assign(wanted.used.size(), false);
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find(',', begin), text.size());
+      const std::string name = text.substr(begin, end - begin);
+      std::vector<bool>::reference used = wanted.used[static_cast<std::size_t>(cluster.find(name))];
+      if (used)
+        throw Usage("flag '--devices': '" + name + "' is there twice, expected each device once");
+      used = true;
+      begin = end + 1;
+    }
+    return wanted;
+  }
+  const std::string with = "with '--devices fewest'";
+  if (any)
+    throw Usage(
+        "flag '--devices': fewest, but strategy auto chooses devices itself, of equally "
+        "good plans that with the fewest; name devices, or a strategy");
+  if (!strategy.splits && !strategy.splits_layers && !strategy.replicates)
+    throw Usage("flag '--devices': strategy '" + strategy.name +
+                "' computes on the master alone; leave it out");
+  options.refuse({"groups", "levels", "drop", "max-loss", "max-ttft"},
+                 with + ", which are not known beforehand; name devices");
+  if (options.text_or("partition", "auto").find(':') != std::string::npos)
+    throw Usage("flag '--partition': proportions are one a device, whose number is not known " +
+                with + "; expected another partition, or devices by name");
+  return wanted;
+}
+
+std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
+                                           const std::vector<std::string>& given) {
+  std::optional<DeviceProfile> common;
+  std::vector<std::optional<DeviceProfile>> own(cluster.devices().size());
+  for (const std::string& text : given) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+      if (common)
+        throw Usage("flag '--profile' is given twice for every device; write NAME=FILE for one");
+      common = read_profile(text);
+      continue;
+    }
+    const auto device = static_cast<std::size_t>(cluster.find(text.substr(0, equals)));
+    if (own[device])
+      throw Usage("flag '--profile' is given twice for device '" + text.substr(0, equals) + "'");
+    own[device] = read_profile(text.substr(equals + 1));
+  }
+  if (common && std::ranges::all_of(own, [](const auto& one) { return one.has_value(); }))
+    throw Usage(
+        "flag '--profile' for every device has no effect, as each has one of its own; "
+        "leave it out");
+  std::vector<DeviceProfile> profiles = model::stated_profiles(cluster);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (own[i] || common)
+      profiles[i] = slowed(own[i] ? *own[i] : *common, cluster.devices()[i].slowdown);
+  }
+  return profiles;
+}
+
+void refuse_sums(const Options& options, const planner::Strategy& strategy) {
+  const std::string with = "with strategy '" + strategy.name + "'";
+  if (!strategy.joins() && !options.has("groups"))
+    options.refuse({"allreduce"}, with + ", which joins no partial sums");
+  if (strategy.shares_tokens && options.text_or("decode-ffn", "owner") == "owner")
+    options.refuse({"allreduce"}, with +
+                                      ", which sums nothing while a new token's owner computes "
+                                      "its FFN alone; leave it out, or give '--decode-ffn all' or "
+                                      "'--decode-ffn auto'");
+  if (!strategy.measures_losses() || options.text_or("sp", "ntp") != "ntp") return;
+  for (const std::string flag : {"levels", "drop"}) {
+    if (options.has(flag))
+      options.refuse({"allreduce"}, std::string(with)
+                                        .append(" and '--")
+                                        .append(flag)
+                                        .append("', where queries and results travel, not sums"));
+  }
+}
+
+void refuse_streaming(const Options& options, const planner::Strategy& strategy) {
+  if (!strategy.streams)
+    options.refuse({"retain", "release"},
+                   "with strategy '" + strategy.name + "', which keeps all weights in memory");
+  for (const std::string flag : {"levels", "drop", "gather-weights"}) {
+    if (options.has(flag))
+      options.refuse({"retain", "release"},
+                     "with '--" + flag + "', whose weights all stay in memory");
+  }
+}
+
+std::optional<std::int32_t> retained(const Options& options, std::int64_t layers) {
+  return count_or_auto(options, "retain", "none", layers);
+}
+
+model::ReleaseRule release_of(const Options& options) {
+  return options.choice_or("release", "early", {"early", "late"}) == "late"
+             ? model::ReleaseRule::late
+             : model::ReleaseRule::early;
+}
+
+namespace {
+
+constexpr std::int64_t kMostBlocks = 1'000'000;  // of a window
+
+}  // namespace
+
+planner::WindowRequest window_of(const Options& options, const model::Transformer& transformer,
+                                 const WantedDevices& devices) {
+  if (devices.fewest && options.text_or("window", "auto") == "auto") {
+    if (options.has("window"))
+      throw Usage(
+          "flag '--window': 'auto' with '--devices fewest', but a device whose weights stream "
+          "holds "
+          "any model; expected all, or a number of blocks");
+    options.refuse({"retain", "release"},
+                   "with '--devices fewest', as every block stays in memory; give '--window W'");
+    return {.blocks = 0, .retain = {}};
+  }
+  planner::WindowRequest window{.blocks = count_or_auto(options, "window", "all", kMostBlocks),
+                                .retain = retained(options, transformer.layers)};
+  if (window.blocks == 0)
+    options.refuse({"retain", "release"}, "with '--window all', as every block stays in memory");
+  return window;
+}
+
+std::string check_streaming(const Options& options, const planner::Plan& plan) {
+  const std::int32_t blocks = count_or_auto(options, "window", "all", kMostBlocks).value_or(0);
+  if (!plan.streams()) {
+    const std::string when =
+        blocks > 0
+            ? "with '--window " + std::to_string(blocks) +
+                  "', as no device would stream more blocks than that: all weights stay in memory; "
+                  "leave it out, or give a smaller window"
+            : "with all weights in memory, as there is room for them; leave it out, or give "
+              "'--window W'";
+    if (retained(options, plan.model.layers).value_or(0) > 0) options.refuse({"retain"}, when);
+    if (release_of(options) != model::ReleaseRule::early) options.refuse({"release"}, when);
+  }
+  if (blocks == 0) return "";
+  std::string whole;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const planner::DevicePlan& device = plan.devices[d];
+    if (device.window.streams() || device.share.layers.empty()) continue;
+    whole += (whole.empty() ? "'" : ", '") + plan.cluster.devices()[d].name + "'";
+  }
+  if (whole.empty()) return "";
+  return "flag '--window': " + std::to_string(blocks) + ", but device " + whole +
+         " would stream no more blocks than that: its weights all stay in memory, as with "
+         "'--window all'";
+}
+
+std::optional<std::int32_t> rounds(const Options& options) {
+  if (options.text_or("rounds", "1") == "auto") return std::nullopt;
+  return static_cast<std::int32_t>(options.integer_or("rounds", 1, 1, planner::kMostRounds));
+}
+
+namespace {
+
+// Whether what is cut into tiles is what travels at each level.
+bool tiles_are_of_levels(const Options& options, const planner::Strategy& strategy) {
+  return strategy.drops && !strategy.places_are_ranks && options.text_or("sp", "ntp") != "tp" &&
+         (options.has("levels") || options.has("drop"));
+}
+
+std::vector<std::int32_t> tiles_by_level(const Options& options) {
+  if (options.text_or("tiles", "1") == "auto") return {};
+  std::vector<std::int32_t> tiles;
+  for (const std::int64_t count : options.integers_or("tiles", 1, 1, planner::kMostTiles))
+    tiles.push_back(static_cast<std::int32_t>(count));
+  return tiles;
+}
+
+}  // namespace
+
+std::optional<std::int32_t> tiles(const Options& options, const planner::Strategy& strategy) {
+  if (tiles_are_of_levels(options, strategy)) return std::nullopt;
+  if (options.text_or("tiles", "auto") == "auto") return std::nullopt;
+  return static_cast<std::int32_t>(options.integer_or("tiles", 1, 0, planner::kMostTiles));
+}
+
+std::optional<planner::SparseRequest> sparse_of(const Options& options,
+                                                const planner::Strategy& strategy) {
+  if (!strategy.drops)
+    options.refuse({"levels", "drop", "levels-overlap"},
+                   "with strategy '" + strategy.name + "', expected strategy " +
+                       planner::strategies_that([](const auto& other) { return other.drops; }));
+  if (!options.has("levels") && !options.has("drop")) {
+    options.refuse({"levels-overlap"}, "without '--levels' or '--drop'");
+    return std::nullopt;
+  }
+  std::vector<std::int32_t> tiles{1};
+  if (tiles_are_of_levels(options, strategy)) tiles = tiles_by_level(options);
+  return planner::SparseRequest{
+      .levels = static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels)),
+      .drop = options.number_or("drop", 0.0, 0.0, 1.0),
+      .overlap = options.has("levels-overlap"),
+      .tiles = std::move(tiles)};
+}
+
+std::optional<planner::DecodeMoves> moves_of(const Options& options,
+                                             const planner::Strategy& strategy) {
+  const std::string with = "with strategy '" + strategy.name + "'";
+  const std::vector<planner::DecodeMoves> known = strategy.moves();
+  if (known.size() == 1)
+    options.refuse({"decode-moves"}, with + ", whose caches are not parted by positions");
+  if (strategy.drops && !options.has("levels") && !options.has("drop"))
+    options.refuse(
+        {"decode-moves"},
+        with + " without '--levels' or '--drop', whose caches lie by heads; give '--levels'");
+  std::vector<std::string_view> names;
+  names.reserve(known.size() + 1);
+  for (const planner::DecodeMoves moves : known) names.push_back(to_string(moves));
+  names.emplace_back("auto");
+  const std::string moves = options.choice_or("decode-moves", "q", names);
+  if (moves == "auto" && (options.has("max-loss") || options.has("max-ttft")))
+    throw Usage(
+        "flag '--decode-moves': auto compares plans whose levels and ratios are given, expected q "
+        "or "
+        "migrate with '--max-loss' or '--max-ttft', which choose them");
+  return planner::find_decode_moves(moves);
+}
+
+planner::TokenFfn token_ffn_of(const Options& options, const planner::Strategy& strategy) {
+  if (!strategy.shares_tokens)
+    options.refuse({"decode-ffn"}, "with strategy '" + strategy.name +
+                                       "', whose new tokens have no owner among devices that all "
+                                       "have the weights");
+  const std::string who = options.choice_or("decode-ffn", "owner", {"owner", "all", "auto"});
+  return who == "owner" ? planner::TokenFfn::owner
+         : who == "all" ? planner::TokenFfn::shared
+                        : planner::TokenFfn::automatic;
+}
+
+// A device alone sends nothing.
+model::WireFormat wire_of(const Options& options, const planner::Strategy& strategy, bool any) {
+  if (!any && !strategy.splits && !strategy.splits_layers && !strategy.replicates)
+    options.refuse({"wire-type"}, "with strategy '" + strategy.name + "', which sends nothing");
+  std::vector<std::string_view> names;
+  names.reserve(model::kWireFormats.size());
+  for (const model::WireFormat format : model::kWireFormats) names.push_back(to_string(format));
+  return *model::find_wire_format(options.choice_or("wire-type", "f32", names));
+}
+
+planner::HeadPlacement head_of(const Options& options, const planner::Strategy& strategy) {
+  using enum planner::HeadPlacement;
+  const std::string head = options.choice_or("head", "master", {"master", "split", "auto"});
+  if (head == "auto" && !strategy.splits_head)
+    options.refuse({"head"}, "with strategy '" + strategy.name +
+                                 "', which keeps the LM head at the master, so that there is "
+                                 "nothing to choose");
+  return head == "master" ? master : head == "split" ? split : automatic;
+}
+
+std::int32_t candidates_of(const Options& options, planner::HeadPlacement head) {
+  if (head == planner::HeadPlacement::master)
+    options.refuse({"candidates"},
+                   "with the LM head at the master, who has all logits; give '--head split' or "
+                   "'--head auto'");
+  if (options.text_or("candidates", "none") == "none") return 0;
+  return static_cast<std::int32_t>(options.integer_or("candidates", 1, 1, model::kMostCandidates));
+}
+
+void refuse_with_any(const Options& options) {
+  options.refuse({"partition", "allreduce", "tiles", "decode-moves", "decode-ffn", "sp",
+                  "gather-weights", "rounds", "groups", "group-strategy", "levels", "drop",
+                  "levels-overlap", "max-loss", "max-ttft", "loss-model"},
+                 "with strategy 'auto', which chooses it; name a strategy");
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,510 @@
+// tandem plan: places a model on a platform.
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <ostream>
+
+#include "advice/choice.hpp"
+#include "cli/files/files.hpp"
+#include "cli/files/scenarios.hpp"
+#include "cli/flags/cache_type.hpp"
+#include "cli/flags/commands.hpp"
+#include "cli/flags/dtype.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/loss.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/outcome.hpp"
+#include "cli/flags/plan_flags.hpp"
+#include "cli/flags/prompt.hpp"
+#include "cli/flags/shown.hpp"
+#include "cli/flags/workload_flags.hpp"
+#include "cli/views/bound_view.hpp"
+#include "cli/views/drop_view.hpp"
+#include "cli/views/next_commands.hpp"
+#include "cli/views/plan_view.hpp"
+#include "cli/views/ring_view.hpp"
+#include "cli/views/ways_view.hpp"
+#include "exec/gguf/gguf_file.hpp"
+#include "exec/kernels/kernels_here.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
+#include "model/graph/memory.hpp"
+#include "model/predict/measured_disks.hpp"
+#include "planner/bounds/bound.hpp"
+#include "planner/plan/outdated_profiles.hpp"
+#include "planner/search/device_choice.hpp"
+#include "planner/search/extrapolation.hpp"
+#include "planner/search/moves_choice.hpp"
+#include "planner/search/search.hpp"
+#include "planner/search/sp_choice.hpp"
+#include "planner/search/streaming_cost.hpp"
+#include "planner/serving/chunk_search.hpp"
+#include "planner/serving/serving_plan.hpp"
+#include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/stages.hpp"
+#include "planner/strategy/stage_ring.hpp"
+#include "sim/platform/platform.hpp"
+#include "sim/replay/replay.hpp"
+
+namespace tandem::cli {
+namespace {
+
+constexpr std::string_view kAutoStrategy = "auto";
+
+using Json = nlohmann::ordered_json;
+
+// Whether requests go round the stages of `plan`.
+bool goes_round(const planner::Plan& plan, const std::optional<Served>& served) {
+  return served && served->policy->alone && planner::find_strategy(plan.strategy).splits_layers;
+}
+
+// Of the one request that `plan` is for, or of its first token; many share steps, which no bound
+// knows of, nor is there one of new tokens alone.
+std::optional<planner::RequestBound> bound_of(planner::Plan plan, planner::Objective objective,
+                                              const std::optional<Served>& served) {
+  if (served || objective == planner::Objective::latency) return std::nullopt;
+  if (objective == planner::Objective::ttft)
+    plan.workload.new_tokens = std::min<std::int64_t>(1, plan.workload.new_tokens);
+  return planner::request_bound(plan);
+}
+
+// The strategies whose devices work on steps of their own.
+std::string with_stages() {
+  return planner::strategies_that([](const auto& strategy) { return strategy.splits_layers; });
+}
+
+// Model folder or GGUF file, which have tokenizers; empty if the model is only a geometry.
+std::filesystem::path tokenizer_source(const std::string& model_name) {
+  std::filesystem::path source = find_weights(model_name);
+  if (std::filesystem::is_directory(source) || exec::is_gguf(source)) return source;
+  return {};
+}
+
+std::int64_t prompt_tokens(const Options& options, const std::string& model_name,
+                           const model::Transformer& transformer) {
+  const std::optional<std::string> text = options.text("prompt");
+  if (!text) {
+    options.refuse({"raw-prompt", "chat", "system"},
+                   "without '--prompt', the text that it is about");
+    return options.integer_or("prompt-tokens", 64, 1, 1 << 30);
+  }
+  if (options.has("prompt-tokens"))
+    throw Usage("flags '--prompt' and '--prompt-tokens' contradict each other; give one");
+  const std::filesystem::path source = tokenizer_source(model_name);
+  if (source.empty())
+    throw Error("model " + model_name +
+                ": has no tokenizer to count the prompt's tokens with, expected a model folder or "
+                "GGUF file; give '--prompt-tokens'");
+  return static_cast<std::int64_t>(
+      spoken_prompt(options, *exec::load_tokenizer(source, transformer), source, *text).size());
+}
+
+// Of one request; of many it is theirs to say.
+planner::Workload workload_of(const Options& options, const std::string& model_name,
+                              const model::Transformer& transformer,
+                              const std::optional<Served>& served) {
+  if (served && !served->samples)
+    options.refuse({"prompt-tokens", "prompt", "chat", "system", "new-tokens"},
+                   "with '--workload', which says it for each request");
+  if (served) return planner::typical_workload(served->requests);
+  return {.prompt_tokens = prompt_tokens(options, model_name, transformer),
+          .new_tokens = new_tokens(options, transformer, 32)};
+}
+
+// Of many requests throughput, of one the request, unless said otherwise. `any`: the strategy is to
+// be chosen, too.
+planner::Objective objective_of(const Options& options, const planner::Strategy& strategy, bool any,
+                                const std::optional<Served>& served) {
+  using planner::Objective;
+  if (!any) {
+    const bool searched = options.text_or("partition", std::string(planner::kAutoPartition)) ==
+                              planner::kAutoPartition ||
+                          options.text_or("decode-moves", "q") == "auto";
+    if (!searched)
+      options.refuse({"objective"}, "with a partition other than auto, which is not searched");
+    if (served && !strategy.splits_layers)
+      options.refuse({"objective"}, "with many requests, but on the stages of strategy " +
+                                        with_stages() + ", or with strategy 'auto'");
+    if (!served && !strategy.splits && !strategy.splits_layers && !strategy.joins())
+      options.refuse({"objective"},
+                     "with strategy '" + strategy.name + "', where there is nothing to choose");
+  }
+  std::vector<Objective> known{Objective::request, Objective::ttft, Objective::latency};
+  if (served) {
+    if (!any) known = {Objective::request};
+    known.push_back(Objective::throughput);
+  }
+  const bool rings = served && served->policy->alone && strategy.splits_layers;
+  std::string_view usual = to_string(Objective::request);
+  if (served && (any || rings)) usual = to_string(Objective::throughput);
+  if (!served && options.text_or("objective", "") == "throughput")
+    throw Usage(
+        "flag '--objective': 'throughput' is of many requests; give '--workload' or '--samples'");
+  std::vector<std::string_view> names;
+  names.reserve(known.size());
+  for (const Objective one : known) names.push_back(to_string(one));
+  const std::string objective = options.choice_or("objective", std::string(usual), names);
+  return *std::ranges::find(known, objective, [](Objective one) { return to_string(one); });
+}
+
+// The plan, and in `served` the chunk that was found for it.
+std::variant<planner::Plan, planner::Infeasible> answer_to(const planner::Request& request,
+                                                           std::optional<Served>& served) {
+  if (!served) return planner::make_plan(request);
+  if (!served->best_chunk) {
+    return planner::make_serving_plan(request, served->requests, *served->policy, served->chunk,
+                                      served->steps);
+  }
+  auto answer =
+      planner::make_chunked_plan(request, served->requests, *served->policy, served->steps);
+  if (auto* const no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
+  auto& made = std::get<planner::ChunkedPlan>(answer);
+  served->chunk = made.chunk;
+  return std::move(made.plan);
+}
+
+// The plan of the way that was taken.
+std::variant<planner::Plan, planner::Infeasible> answer_of(const planner::SpChoice& choice) {
+  if (choice.taken().plan) return *choice.taken().plan;
+  return planner::Infeasible{choice.ntp.reason +
+                             "\nwith weights split (--sp tp): " + choice.tp.reason};
+}
+
+// The plan of the way that was taken.
+std::variant<planner::Plan, planner::Infeasible> answer_of(const planner::MovesChoice& choice) {
+  if (choice.best().plan) return *choice.best().plan;
+  planner::Infeasible none;
+  for (const planner::MovesWay& way : choice.ways) {
+    none.reason += (none.reason.empty() ? "" : "\n") + std::string("--decode-moves ") +
+                   std::string(to_string(way.moves)) + ": " + way.reason;
+  }
+  return none;
+}
+
+// The plan whose levels and ratios were chosen, and in `drop` how.
+std::variant<planner::Plan, planner::Infeasible> answer_within(const planner::Request& request,
+                                                               MeasuredLoss& loss,
+                                                               const Bounded& bounded,
+                                                               std::optional<DropAnswer>& drop) {
+  const auto start = std::chrono::steady_clock::now();
+  auto found = planner::choose_drop(request, loss.model, bounded.bounds);
+  if (auto* const no = std::get_if<planner::Infeasible>(&found)) return std::move(*no);
+  drop = DropAnswer{.choice = std::get<planner::DropChoice>(std::move(found))};
+  drop->elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const planner::Plan& plan = drop->choice.plan;
+  drop->remarks = std::move(loss.remarks);
+  for (std::string& remark : loss.model.remarks(plan)) drop->remarks.push_back(std::move(remark));
+  return plan;
+}
+
+// What is asked of stages is done or refused. Runs that nobody else's layers part are one, so few
+// layers may give fewer rounds, and a plan that has one step in flight for nothing.
+void check_stages(const Options& options, const planner::Plan& plan) {
+  if (options.text("groups") && options.text("allreduce") && !planner::joins(plan))
+    throw Usage("flag '--allreduce' has no effect with groups of one device each ('" +
+                options.text_or("groups", "") +
+                "'), which sum nothing; leave it out, or name larger groups");
+  const std::int64_t wanted = rounds(options).value_or(1);
+  const auto found = static_cast<std::int64_t>(planner::round_count(plan));
+  if (wanted <= found) return;
+  throw Usage("flag '--rounds': " + std::to_string(wanted) + ", but with these shares of the " +
+              std::to_string(plan.model.layers) + " layers no device has more than " +
+              std::to_string(found) + (found == 1 ? " run" : " runs") +
+              " of them; expected at most as many; give '--rounds " + std::to_string(found) +
+              "', '--rounds auto' or other shares (--partition)");
+}
+
+void check_files(const Options& options, const std::string& platform, const std::string& model,
+                 const std::optional<Bounded>& bounded, const Shown& show) {
+  FileRoles files;
+  files.reads("flag '--platform'", platform);
+  if (bounded) files.reads("the measured loss", bounded->file);
+  files.reads_model("flag '--model'", find_weights(model));
+  files.reads("flag '--model'", find_config(model));
+  files.reads(options, "workload");
+  for (const std::string& profile : options.all("profile")) {
+    const std::size_t equals = profile.find('=');
+    files.reads("flag '--profile'",
+                equals == std::string::npos ? profile : profile.substr(equals + 1));
+  }
+  if (show.file) files.writes("flag '--out'", *show.file);
+  files.check();
+}
+
+// The best of all strategies, or why none has a plan. In `served` policy and chunk are set to what
+// is best.
+std::variant<planner::Plan, planner::Infeasible> answer_of_any(
+    const Options& options, const planner::Request& request,
+    std::vector<model::WeightFormats> formats, std::optional<Served>& served,
+    std::optional<study::Choice>& choice) {
+  study::Question question{.request = request, .formats = std::move(formats)};
+  if (served) {
+    question.served =
+        study::ServedWorkload{.requests = served->requests,
+                              .policy = options.has("policy") ? served->policy : nullptr,
+                              .chunk = served->chunk,
+                              .steps = served->steps,
+                              .schedule = {}};
+    question.best_chunk = served->best_chunk;
+  }
+  choice = study::choose(question);
+  if (!choice->contenders.empty()) {
+    const study::Contender& first = choice->contenders.front();
+    if (served) {
+      served->policy = first.policy;
+      served->chunk = first.chunk;
+    }
+    return first.plan;
+  }
+  planner::Infeasible none{"no strategy has a plan\n"};
+  for (const auto& [strategy, reason] : choice->without)
+    none.reason.append("not ").append(strategy).append(": ").append(reason).append("\n");
+  return none;
+}
+
+// The plan on the fewest devices, and in `few` why not on fewer.
+std::variant<planner::Plan, planner::Infeasible> answer_on_fewest(
+    const planner::Request& request, const planner::Planning& planning,
+    std::optional<planner::FewestDevices>& few) {
+  auto found = planner::plan_on_fewest(request, planning);
+  if (auto* const no = std::get_if<planner::Infeasible>(&found)) return std::move(*no);
+  few = std::get<planner::FewestDevices>(std::move(found));
+  return few->plan;
+}
+
+}  // namespace
+
+int plan_command(const Arguments& arguments, std::ostream& out) {
+  Options options(plan_syntax(), arguments);
+  const Shown show = shown(options);
+  const std::string platform = find_platform(options.required("platform")).string();
+  const std::string model_name = options.required("model");
+
+  std::vector<std::string_view> known;
+  for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
+  known.push_back(kAutoStrategy);
+  const std::string strategy = options.choice_or("strategy", "tensor", known);
+  const bool any = strategy == kAutoStrategy;
+  if (any) refuse_with_any(options);
+  const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
+  const std::string undivided = "with strategy '" + strategy + "'";
+  if (!chosen.divides())
+    options.refuse({"partition"}, undivided + ", which does not split the model");
+  const std::string groups = options.text_or("groups", "");
+  refuse_sums(options, chosen);
+  if (!chosen.splits_layers)
+    options.refuse({"rounds", "groups"}, undivided + ", which has no stages to go round");
+  if (groups.empty()) options.refuse({"group-strategy"}, "without '--groups'");
+  const std::string of_groups = options.choice_or("group-strategy", "tensor", {"tensor", "galaxy"});
+  const bool galaxy_groups = of_groups == planner::kGalaxyGroups;
+  const std::optional<planner::DecodeMoves> moves = moves_of(options, chosen);
+  if (chosen.with_split_weights.empty())
+    options.refuse({"sp"}, undivided + ", which parts a prompt's rows in no second way");
+  const std::string sp = options.choice_or("sp", "ntp", {"ntp", "tp", "auto"});
+  if (sp != "ntp")
+    options.refuse({"decode-moves", "max-loss", "max-ttft"},
+                   "with '--sp " + sp + "', expected ntp, whose rows travel");
+  if (sp == "auto")
+    options.refuse({"levels", "drop", "levels-overlap"},
+                   "with '--sp auto', expected ntp or tp, whose levels have rows in other orders");
+  if (!chosen.gathers)
+    options.refuse({"gather-weights"}, undivided + ", whose weights stay where they are");
+  const bool gathers = options.has("gather-weights");
+  if (sp == "tp")
+    options.refuse({"gather-weights"}, "with '--sp tp', whose weights stay where they are");
+  if (gathers)
+    options.refuse({"levels", "drop", "levels-overlap", "max-loss", "max-ttft"},
+                   "with '--gather-weights', expected a prompt that attends to all");
+  if (!chosen.tiles && !galaxy_groups) options.refuse({"tiles"}, undivided + ", which has none");
+  refuse_streaming(options, chosen);
+  const std::string collective = options.text_or("allreduce", chosen.allreduce);
+  if (chosen.joins_prompts_only() && collective.find(',') != std::string::npos)
+    throw Usage("flag '--allreduce': '" + collective + "' " + undivided +
+                ", whose plans have one; expected one collective");
+  const std::optional<Bounded> bounded = bounded_of(options, chosen, find_weights(model_name));
+  check_files(options, platform, model_name, bounded, show);
+  model::Transformer transformer = load_model(model_name);
+  transformer.cache = cache_type_of(options);
+  const std::vector<model::WeightFormats> formats =
+      any ? dtypes_of(options, transformer) : std::vector<model::WeightFormats>();
+  if (!any) {
+    const std::string dtype = options.text_or("dtype", "");
+    if (dtype.find(',') != std::string::npos)
+      throw Usage("flag '--dtype': '" + dtype + "' is several formats " + undivided +
+                  ", expected one; '--strategy auto' compares several");
+    if (const auto format = dtype_of(options, transformer)) transformer.formats = *format;
+  }
+  std::optional<Served> served = served_workload(
+      options, {.model = transformer,
+                .tokenizer = tokenizer_source(model_name),
+                .remedy = "give prompt_tokens, or '--model' a folder or GGUF file with a tokenizer",
+                .sample = [&] {
+                  return planner::InferenceRequest{
+                      .id = {},
+                      .prompt_tokens = prompt_tokens(options, model_name, transformer),
+                      .new_tokens = new_tokens(options, transformer, 32)};
+                }});
+  if (served && served->steps > 1 && !any && !chosen.splits_layers)
+    throw Usage("flag '--in-flight': with strategy '" + strategy +
+                "' all devices work on one step; expected 1, or strategy " + with_stages());
+  const planner::Objective objective =
+      bounded ? planner::Objective::ttft : objective_of(options, chosen, any, served);
+  model::Cluster cluster = sim::read_platform(platform).cluster;
+  const WantedDevices devices = devices_of(options, cluster, chosen, any);
+  const planner::HeadPlacement head = head_of(options, chosen);
+  planner::Request request{
+      .model = transformer,
+      .cluster = std::move(cluster),
+      .strategy = strategy,
+      .partition = options.text_or("partition", std::string(planner::kAutoPartition)),
+      .allreduce = collective,
+      .tiles = tiles(options, chosen),
+      .decode_moves = moves.value_or(planner::DecodeMoves::queries),
+      .token_ffn = token_ffn_of(options, chosen),
+      .gather_weights = gathers,
+      .evaluate = sim::evaluate_fair,
+      .master = options.text_or("master", ""),
+      .workload = workload_of(options, model_name, transformer, served),
+      .profiles = {},
+      .window = window_of(options, transformer, devices),
+      .release = release_of(options),
+      .objective = objective,
+      .rounds = rounds(options),
+      .groups = groups,
+      .group_strategy = galaxy_groups ? of_groups : "",
+      .wire = wire_of(options, chosen, any),
+      .head = head,
+      .candidates = candidates_of(options, head),
+      .sparse = bounded ? std::nullopt : sparse_of(options, chosen)};
+  if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
+    throw Usage(
+        "flag '--in-flight': weights that stream through '--window' come in the order of steps; "
+        "expected '--in-flight 1', or '--window all'");
+  if (served && served->steps > 1)
+    options.refuse({"retain", "release"}, "with '--in-flight " + std::to_string(served->steps) +
+                                              "', whose weights all stay in memory");
+  if (served && served->steps > 1 && request.rounds != 1)
+    throw Usage(
+        "flag '--in-flight': with '--rounds' each step goes round several times; expected "
+        "'--in-flight 1', or '--rounds 1'");
+  if (const auto limit = options.text("memory-limit"))
+    request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
+  request = planner::for_devices(std::move(request), devices.used);
+  request.profiles = device_profiles(request.cluster, options.all("profile"));
+  request.cluster =
+      model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
+  std::optional<planner::SpChoice> of_two;
+  if (sp != "ntp") request.allreduce = options.text("allreduce");  // each way's own, if none
+  if (sp == "tp") request.strategy = chosen.with_split_weights;
+  if (sp == "auto" && served)
+    throw Usage(
+        "flag '--sp': auto compares two plans by one request, expected ntp or tp with a "
+        "workload of several");
+  if (!moves && served)
+    throw Usage(
+        "flag '--decode-moves': auto compares plans by one request, expected q, kv or migrate with "
+        "a workload of several");
+  options.settle();
+
+  std::optional<study::Choice> choice;
+  std::optional<MeasuredLoss> loss;
+  std::optional<DropAnswer> drop;
+  if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
+  std::optional<planner::MovesChoice> of_moves;
+  const auto answer_for = [&](const planner::Request& asked) {
+    if (any) return answer_of_any(options, asked, formats, served, choice);
+    if (sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
+    if (!moves) return answer_of(of_moves.emplace(planner::choose_moves(asked)));
+    if (loss) return answer_within(asked, *loss, *bounded, drop);
+    return answer_to(asked, served);
+  };
+  std::optional<planner::FewestDevices> few;
+  const auto answer =
+      devices.fewest ? answer_on_fewest(request, answer_for, few) : answer_for(request);
+  if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
+    out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
+    return 3;
+  }
+  const auto& plan = std::get<planner::Plan>(answer);
+  check_stages(options, plan);
+  if (const std::string remark = check_streaming(options, plan); !remark.empty() && !show.quiet)
+    std::cerr << "tandem plan: " << remark << '\n';
+  planner::check_rates(plan);
+  planner::PlanFile file{.plan = plan};
+  if (served) file.service = service_of(options, *served, show.file);
+  const std::string json = planner::to_json(file);
+  deliver(show, json, out);
+  if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
+    std::cerr << "tandem plan: " << guess << '\n';
+  const std::string outdated =
+      planner::outdated_remark(request.cluster, request.profiles, exec::kernels_here());
+  if (!outdated.empty() && !show.quiet) std::cerr << "tandem plan: " << outdated << '\n';
+  if (drop && !show.quiet) {
+    for (const std::string& remark : drop->remarks) std::cerr << "tandem plan: " << remark << '\n';
+  }
+  const bool round = goes_round(plan, served);
+  std::optional<model::Ring> ring;  // of new tokens, which an encoder has none of
+  if (round && plan.model.architecture().generates()) ring = planner::typical_ring(plan);
+  if (show.json) {
+    Json summary = summary_json(plan, show.file.value_or(""));
+    summary["choice"] = choice ? choice_json(*choice) : Json();
+    if (few) summary["fewest"] = fewest_json(*few, request.cluster);
+    if (of_two) summary["sp"] = sp_json(*of_two);
+    if (of_moves) summary["decode_moves"] = moves_json(*of_moves);
+    if (drop) summary["sparse"] = drop_json(*drop, *bounded, loss->model);
+    summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
+    summary["requests"] = served ? served->requests.size() : 1;
+    summary["policy"] = served ? Json(served->policy->name) : Json();
+    summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
+    const std::optional<planner::RequestBound> bound =
+        round ? std::nullopt : bound_of(plan, objective, served);
+    summary["bound"] = round   ? rate_bound_json(plan)
+                       : bound ? bound_json(*bound, objective)
+                               : Json();
+    summary["equation5"] = bound ? equation5_json(*bound) : Json();
+    out << (show.file ? summary.dump(2) + '\n' : json);
+  } else if (show.table()) {
+    print_plan(plan, show.file.value_or(""), out);
+    if (choice) print_choice(*choice, out);
+    if (few) out << '\n' << fewest_text(*few, request.cluster);
+    if (of_two) out << '\n' << text_of(*of_two, objective);
+    if (of_moves) out << '\n' << text_of(*of_moves, objective);
+    if (drop) print_drop(*drop, *bounded, loss->model, out);
+    if (ring) print_ring(plan, *ring, out);
+    if (round) print_rate_bound(plan, out);
+    if (const auto bound = round ? std::nullopt : bound_of(plan, objective, served))
+      print_bound(*bound, objective, out);
+    if (served && served->best_chunk) {
+      out << "\nfirst tokens are predicted to be earliest with prompts read "
+          << (served->chunk > 0 ? "in chunks of " + std::to_string(served->chunk) + " (--chunk " +
+                                      std::to_string(served->chunk) + ")"
+                                : "whole (without --chunk)")
+          << '\n';
+    }
+    if (choice) {
+      request.strategy = plan.strategy;
+      request.model = plan.model;
+      request.cluster = plan.cluster;
+      request.profiles = plan.profiles;
+      request.master = plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name;
+      request.allreduce.reset();
+      if (!plan.allreduce.prompt.empty())
+        request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;
+    }
+    if (of_two) request.strategy = plan.strategy;
+    request.decode_moves = plan.decode_moves;
+    request.gather_weights = plan.gather_weights;
+    const std::string cost = planner::streaming_cost(request, plan);
+    if (!cost.empty()) out << '\n' << cost;
+    if (served) out << "\nthe plan is for " << to_text(*served) << '\n';
+    if (show.file) print_next(file, *show.file, model_name, !served || has_prompts(*served), out);
+  }
+  return 0;
+}
+
+}  // namespace tandem::cli

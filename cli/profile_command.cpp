@@ -1,0 +1,212 @@
+// tandem profile: measures this machine's speed by task kind.
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <ostream>
+#include <thread>
+
+#include "cli/files/files.hpp"
+#include "cli/files/scenarios.hpp"
+#include "cli/flags/commands.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/shown.hpp"
+#include "exec/kernels/integer_choice.hpp"
+#include "exec/profiling/profile.hpp"
+#include "exec/profiling/profile_disk.hpp"
+#include "exec/weights/store/block_store.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/range.hpp"
+#include "model/base/text_table.hpp"
+
+namespace tandem::cli {
+namespace {
+
+constexpr double kLargestDiskFile = 1024.0 * 1024 * 1024 * 1024;
+
+// About a block of the model's weights, as a device streams them: half a layer.
+std::uint64_t block_bytes(const model::Transformer& transformer) {
+  constexpr double kLeast = 64.0 * 1024;
+  constexpr double kMost = 64.0 * 1024 * 1024;
+  const auto all = [](std::int64_t count) {
+    return model::Range{0, static_cast<std::int32_t>(count)};
+  };
+  const double layer = model::weight_bytes(
+      transformer, {{0, 1}, all(transformer.heads), all(transformer.intermediate), false, false});
+  return static_cast<std::uint64_t>(std::clamp(layer / 2.0, kLeast, kMost));
+}
+
+// What `--disk` and `--cache` ask for; nothing with `--disk none`.
+std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
+                                                     const model::Transformer& transformer) {
+  const std::string size = options.text_or("disk", "256MiB");
+  const std::optional<std::string> cache = options.text("cache");
+  if (size == "none") {
+    options.refuse({"cache"}, "with '--disk none', as it names the disk that is measured");
+    return std::nullopt;
+  }
+  const double bytes = model::parse_bytes(size, "flag '--disk'").value();
+  if (!(bytes >= 1.0 && bytes <= kLargestDiskFile))
+    throw Error("flag '--disk': '" + size + "', expected up to 1TiB, or none");
+  const std::filesystem::path folder =
+      cache ? std::filesystem::path(*cache) : exec::default_cache_dir();
+  exec::need_cache_dir(folder);
+  return exec::DiskProfileOptions{.folder = folder,
+                                  .file_bytes = static_cast<std::uint64_t>(bytes),
+                                  .read_bytes = block_bytes(transformer)};
+}
+
+std::string disk_text(const exec::DiskRate& disk, const exec::DiskProfileOptions& asked) {
+  return "disk: " + to_text(model::Bytes{static_cast<double>(disk.file_bytes)}) + " in " +
+         asked.folder.string() + ", read " + std::to_string(asked.passes) + " times in pieces of " +
+         to_text(model::Bytes{static_cast<double>(asked.read_bytes)}) + " (" + disk.method + "), " +
+         to_text(disk.slowest) + " to " + to_text(disk.fastest);
+}
+
+std::string names_of_formats() {
+  std::string names;
+  for (const model::WeightFormat format : model::kWeightFormats) {
+    if (format == model::WeightFormat::f32) continue;
+    names += (names.empty() ? "" : ", ") + std::string(to_string(format));
+  }
+  return names;
+}
+
+// Whether rows of the model are whole blocks.
+bool fits(model::Transformer& transformer, model::WeightFormat format) {
+  transformer.formats = model::WeightFormats(format);
+  try {
+    transformer.validate();
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+// Of `--dtype`, besides f32; all: those that the model can be in.
+std::vector<model::WeightFormat> measured_formats(const Options& options,
+                                                  model::Transformer transformer) {
+  std::vector<model::WeightFormat> formats;
+  for (const std::string& name : options.all("dtype")) {
+    const auto format = model::find_weight_format(name);
+    if (name != "all" && (!format || *format == model::WeightFormat::f32))
+      throw Usage("flag '--dtype': '" + name + "', expected " + names_of_formats() +
+                  " or all; f32 is measured in any case");
+    for (const model::WeightFormat known : model::kWeightFormats) {
+      const bool wanted = known != model::WeightFormat::f32 &&
+                          (known == format || (name == "all" && fits(transformer, known)));
+      if (!wanted) continue;
+      if (std::ranges::find(formats, known) != formats.end())
+        throw Usage("flag '--dtype': " + std::string(to_string(known)) +
+                    " is given twice; expected each format once");
+      formats.push_back(known);
+    }
+  }
+  return formats;
+}
+
+// Of `--cache-type`, besides f32.
+bool measures_half_cache(const Options& options) {
+  const auto name = options.text("cache-type");
+  if (name && *name != to_string(model::CacheFormat::f16))
+    throw Usage("flag '--cache-type': '" + *name + "', expected f16; f32 is measured in any case");
+  return name.has_value();
+}
+
+void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
+  out << profile.source << "\nidle process " << to_text(model::Bytes{profile.program_bytes})
+      << ", disk "
+      << (profile.disk_bandwidth.value() > 0.0 ? to_text(profile.disk_bandwidth) : "not measured")
+      << "\n\n";
+  model::Table table({"task", "overhead", "rows alike", "streamed"});
+  const auto add = [&](std::size_t k, const model::KindRate& rate, const std::string& format) {
+    std::string name(model::to_string(static_cast<model::TaskKind>(k)));
+    if (!format.empty()) name += " (" + format + ")";
+    std::string overhead = to_text(model::Seconds{rate.overhead_s});
+    for (const model::RatePoint& point : rate.points) {
+      if (point.seconds_per_byte <= 0.0) continue;
+      table.add({name, overhead, model::fixed(point.intensity, point.intensity < 10.0 ? 1 : 0),
+                 to_text(model::BytesPerSecond{1.0 / point.seconds_per_byte})});
+      name.clear();
+      overhead.clear();
+    }
+  };
+  for (std::size_t k = 0; k < profile.rate.size(); ++k) {
+    add(k, profile.rate[k], "");
+    for (const model::FormatRates& rates : profile.formats)
+      add(k, rates.rate[k], std::string(to_string(rates.format)));
+    if (static_cast<model::TaskKind>(k) == model::TaskKind::attend && profile.half_attend)
+      add(k, *profile.half_attend, "f16 cache");
+    if (static_cast<model::TaskKind>(k) == model::TaskKind::score && profile.half_score)
+      add(k, *profile.half_score, "f16 cache");
+  }
+  table.print(out);
+}
+
+}  // namespace
+
+int profile_command(const Arguments& arguments, std::ostream& out) {
+  Options options(
+      {.command = "profile",
+       .summary =
+           "Measures what one byte of weights, cache or message costs this machine, by kind of\n"
+           "task, and what its disk reads a second, for 'tandem plan --profile'. Run it on an\n"
+           "otherwise idle machine.",
+       .positionals = {},
+       .flags = {{"model", "M", "matrices of this model's sizes [tinyllama-1.1b]"},
+                 {"dtype", "TYPE",
+                  "measure weights in this format, too: f16, bf16, q8_0, q4_k and so on, or all",
+                  true},
+                 {"cache-type", "TYPE", "measure attention over a cache in this type, too: f16"},
+                 {"threads", "N", "threads of a task [1]"},
+                 {"seconds", "S", "about how long it may take; less time, shorter prompts [20]"},
+                 {"disk", "BYTES", "write, read and remove a file this large: none [256MiB]"},
+                 {"cache", "DIR",
+                  "where: the folder that weights are streamed from [~/.cache/tandem]"},
+                 {"out", "FILE", "write the profile; - prints it instead of the table"},
+                 {"json", "", "print the profile as JSON"},
+                 {"quiet", "", "print no table"}}},
+      arguments);
+  const Shown show = shown(options);
+  if (!show.file) options.refuse({"quiet"}, "but to leave no result; give '--out FILE'");
+  exec::ProfileOptions measure;
+  const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  measure.threads = static_cast<int>(options.integer_or("threads", 1, 1, cores));
+  measure.seconds = options.number_or("seconds", measure.seconds, 0.1, 3600.0);
+  const std::string model_name = options.text_or("model", "tinyllama-1.1b");
+  FileRoles files;
+  files.reads("flag '--model'", find_config(model_name));
+  if (show.file) files.writes("flag '--out'", *show.file);
+  files.check();
+  const model::Transformer transformer = load_model(model_name);
+  measure.formats = measured_formats(options, transformer);
+  measure.half_cache = measures_half_cache(options);
+  const std::optional<exec::DiskProfileOptions> disk = disk_options(options, transformer);
+  options.settle();
+
+  // As a run does.
+  exec::choose_integer_kernels(disk ? disk->folder : exec::default_cache_dir());
+  // First, as a disk may be full; its weights are not in memory yet.
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<exec::DiskRate> rate;
+  if (disk) rate = exec::measure_disk(*disk);
+  measure.seconds -=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  model::DeviceProfile profile = exec::measure_profile(transformer, measure);
+  if (rate) {
+    profile.disk_bandwidth = rate->rate;
+    profile.source += "; " + disk_text(*rate, *disk);
+  }
+  deliver(show, to_json(profile), out);
+  if (show.json) {
+    out << to_json(profile);
+  } else if (show.table()) {
+    print_profile(profile, out);
+  }
+  return 0;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,491 @@
+// tandem run: executes a plan, on real devices or on emulated ones.
+
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <variant>
+
+#include "cli/files/files.hpp"
+#include "cli/files/npy.hpp"
+#include "cli/files/scenarios.hpp"
+#include "cli/flags/cache.hpp"
+#include "cli/flags/cache_type.hpp"
+#include "cli/flags/commands.hpp"
+#include "cli/flags/dtype.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/outcome.hpp"
+#include "cli/flags/prompt.hpp"
+#include "cli/flags/workload_flags.hpp"
+#include "cli/version.hpp"
+#include "cli/views/generation_view.hpp"
+#include "cli/views/interruption.hpp"
+#include "cli/views/result_tables.hpp"
+#include "cli/views/standard_output.hpp"
+#include "exec/gguf/gguf_file.hpp"
+#include "exec/runtime/available_memory.hpp"
+#include "exec/session/execute.hpp"
+#include "exec/session/hosts.hpp"
+#include "exec/session/master.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
+#include "exec/weights/files/read_file.hpp"
+#include "exec/weights/model_folder.hpp"
+#include "exec/weights/source/weight_source.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/statistics.hpp"
+#include "model/base/text_table.hpp"
+#include "model/report/result.hpp"
+#include "model/report/trace.hpp"
+#include "planner/plan/file/plan_file.hpp"
+#include "planner/search/local_plan.hpp"
+#include "planner/strategy/common/lowering.hpp"
+
+namespace tandem::cli {
+namespace {
+
+constexpr double kMaxDrift = 0.30;
+
+Syntax run_syntax() {
+  Syntax syntax{
+      .command = "run",
+      .summary =
+          "Executes a plan and prints the text as it comes; without a plan this machine runs the\n"
+          "model alone (strategy local) in the memory that is available now, weights streaming\n"
+          "from its disk if they do not fit. An encoder computes hidden states, in one pass. Exit\n"
+          "code 3, with the reason, if weights cannot stream, or if emulated times are worth\n"
+          "nothing because this machine's speed drifted.",
+      .positionals = {"[plan.json]"},
+      .flags = {
+          {"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
+          {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
+          {"emulate", "", "start every device as a process on this machine"},
+          {"pace", "HOW", "emulated compute: measured or nominal [measured]"},
+          {"dilate", "D", "emulated time passes D times more slowly [as this machine needs]"},
+          {"prompt", "TEXT", "prompt [a text of the planned length; required without one]", false,
+           true},
+          {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
+          kChatFlag,
+          kSystemFlag,
+          {"prompt-ids", "FILE", "prompt as token ids, separated by spaces or lines"},
+          {"new-tokens", "N",
+           "most tokens [the plan's; without one 512, or what the context leaves]"},
+          {"ignore-eos", "", "do not stop at the end-of-sequence token"},
+          {"temperature", "X", "0 takes the likeliest token [0]"},
+          {"top-k", "N", "with --temperature: from the N likeliest [all]"},
+          {"top-p", "X", "with --temperature: from the likeliest of this total probability [1]"},
+          {"seed", "S", "of sampling, with --temperature [0]"},
+          {"hidden", "FILE.npy", "write an encoder's last hidden states, [tokens, hidden]"},
+          {"logits", "FILE.npy", "write what each token was chosen from, [new tokens, vocabulary]"},
+          {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
+          {"key", "FILE", "shared key of the devices (with --hosts)"},
+          {"dtype", "TYPE",
+           "without a plan: keep weights in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, "
+           "q6_k, or "
+           "a mix, q4_k_m or q5_k_m [as stored]"},
+          kOwnCacheTypeFlag,
+          {"memory-limit", "BYTES",
+           "without a plan: use no more, as 2GiB [nine tenths of what is available]"},
+          {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
+          kCacheSizeFlag,
+          kVerifyFlag,
+          {"map", "", "use weights where their file has them [until a copy is faster]"},
+          {"copy", "", "copy weights to memory of their own before the first token"},
+          {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
+          {"allow-drift", "", "report a larger drift, but accept the run"},
+          {"out", "FILE", "result as JSON"},
+          {"trace", "FILE", "timeline for Perfetto"},
+          {"quiet", "", "no progress and no remarks"}}};
+  const std::vector<Flag> more = planned_workload_flags();
+  syntax.flags.insert(syntax.flags.begin() + 10, more.begin(), more.end());
+  return syntax;
+}
+
+struct Mode {
+  bool emulate = false;
+  std::optional<std::string> hosts;
+  exec::Pace pace = exec::Pace::real;
+};
+
+// `plan`: null without a plan file.
+Mode mode_of(const Options& options, const planner::Plan* plan) {
+  Mode mode{.emulate = options.has("emulate"), .hosts = options.text("hosts")};
+  if (mode.emulate && mode.hosts)
+    throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
+  if (plan != nullptr)
+    options.refuse({"memory-limit", "dtype", "cache-type"},
+                   "with a plan, which says what each device may use, and weights' formats and the "
+                   "cache's");
+  if (plan == nullptr) {
+    options.refuse({"hosts", "emulate", "key"},
+                   "without a plan, with which this machine runs alone");
+  } else {
+    const std::vector<bool> workers = exec::workers_of(*plan);
+    const auto others = std::count(workers.begin(), workers.end(), true);
+    if (!mode.emulate && !mode.hosts && others > 0)
+      throw Usage("the plan has " + std::to_string(others + 1) +
+                  " working devices; give '--hosts FILE' or '--emulate'");
+    if (others == 0) {
+      options.accept_idle({"hosts", "key"}, "as the plan's master works alone");
+      mode.hosts.reset();
+    }
+  }
+  if (mode.emulate)
+    options.refuse({"map"}, "with '--emulate', whose devices share this machine's memory");
+  if (options.has("map") && options.has("copy"))
+    throw Usage("flags '--map' and '--copy' contradict each other; give one");
+  if (mode.emulate) options.accept_idle({"copy"}, "with '--emulate', which always copies");
+  if (!options.has("hosts")) options.refuse({"key"}, "without '--hosts', whose devices share it");
+  if (!mode.emulate) {
+    options.refuse({"pace", "dilate", "max-drift"}, "without '--emulate'");
+    options.accept_idle({"allow-drift"}, "without '--emulate', as no drift is measured");
+    return mode;
+  }
+  mode.pace = options.choice_or("pace", "measured", {"measured", "nominal"}) == "nominal"
+                  ? exec::Pace::nominal
+                  : exec::Pace::measured;
+  if (mode.pace == exec::Pace::nominal) {
+    options.refuse({"max-drift"}, "with '--pace nominal', where nothing drifts");
+    options.accept_idle({"allow-drift"}, "with '--pace nominal', where nothing drifts");
+  }
+  return mode;
+}
+
+// What is run, with which prompt.
+struct Job {
+  planner::Plan plan;
+  Mode mode;
+  std::unique_ptr<exec::Tokenizer> tokenizer;
+  std::vector<std::int32_t> prompt;
+  std::int64_t new_tokens = 0;
+  std::optional<Served> served{};        // instead of these
+  std::filesystem::path planned_file{};  // the workload file of the plan; empty: none
+};
+
+// What is meant as a prompt is easily given as if it were the plan.
+void check_is_plan(const std::string& path) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  if (!folder && std::filesystem::exists(path, ignored)) return;
+  throw Error("argument plan.json: '" + path + (folder ? "': a folder" : "': no such file") +
+              ", expected a plan that 'tandem plan' wrote; a prompt is given by "
+              "--prompt, a folder of weights by --weights, and without a plan this machine runs "
+              "the model alone");
+}
+
+exec::SamplingOptions sampling_of(const Options& options) {
+  const exec::SamplingOptions sampling{
+      .temperature = options.number_or("temperature", 0.0, 0.0, 1e6),
+      .top_p = options.number_or("top-p", 1.0, 0.0, 1.0),
+      .seed = static_cast<std::uint64_t>(
+          options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max())),
+      .top_k = options.integer_or("top-k", 0, 1, std::numeric_limits<std::int32_t>::max())};
+  static_cast<void>(exec::Sampler(sampling));  // refuses bad values before anything is started
+  if (sampling.temperature == 0.0)
+    options.refuse({"top-k", "top-p", "seed"},
+                   "at temperature 0, which takes the likeliest token; give '--temperature'");
+  return sampling;
+}
+
+// One of many that are alike, as the flags for one request say.
+planner::InferenceRequest sample_of(const Options& options, const planner::Plan& plan,
+                                    const exec::Tokenizer& tokenizer,
+                                    const std::filesystem::path& weights) {
+  planner::InferenceRequest sample{
+      .id = {}, .new_tokens = new_tokens(options, plan.model, plan.workload.new_tokens)};
+  sample.prompt_ids = prompt_of(options, tokenizer, weights, plan.workload.prompt_tokens);
+  sample.prompt_tokens = static_cast<std::int64_t>(sample.prompt_ids.size());
+  const exec::SamplingOptions sampling = sampling_of(options);
+  sample.temperature = sampling.temperature;
+  sample.top_k = sampling.top_k;
+  sample.top_p = sampling.top_p;
+  sample.seed = sampling.seed;
+  sample.ignore_eos = options.has("ignore-eos");
+  return sample;
+}
+
+Job planned_job(const Options& options, const std::filesystem::path& weights) {
+  const std::string& path = options.positional(0);
+  check_is_plan(path);
+  planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
+  planner::Plan& plan = file.plan;
+  check_outcome(options, plan.model);
+  const Mode mode = mode_of(options, &plan);
+  exec::check_config(weights, plan.model);
+  const std::filesystem::path workload =
+      file.service ? planned_file(*file.service, path) : std::filesystem::path();
+  const planner::PlannedService* const planned = service_to_run(options, file);
+  if (options.has("workload") ||
+      (planned != nullptr && planned->samples == 0 && !options.has("samples")))
+    options.refuse({"chat", "system"}, "with many requests, whose prompts are whole texts");
+  std::unique_ptr<exec::Tokenizer> tokenizer;
+  std::optional<Served> served =
+      served_workload(options, {.model = plan.model,
+                                .tokenizer = weights,
+                                .sample =
+                                    [&] {
+                                      tokenizer = tokenizer_of(options, plan.model, weights,
+                                                               options.has("prompt-ids"));
+                                      return sample_of(options, plan, *tokenizer, weights);
+                                    },
+                                .planned = planned,
+                                .plan = path,
+                                .runs = true});
+  const bool ids_only = served ? std::ranges::none_of(served->requests,
+                                                      [](const planner::InferenceRequest& request) {
+                                                        return request.prompt.has_value();
+                                                      })
+                               : options.has("prompt-ids");
+  if (!tokenizer) tokenizer = tokenizer_of(options, plan.model, weights, ids_only);
+  if (served) {
+    check_runs(options, plan, *served);
+    find_chunk(*served, plan);
+    return {std::move(plan), mode, std::move(tokenizer), {}, 0, std::move(served), workload};
+  }
+  // Of a plan for many requests the length is a mean, which a prompt need not have.
+  const bool any_length = file.service && (options.has("prompt") || options.has("prompt-ids"));
+  const auto length = any_length ? std::nullopt : std::optional(plan.workload.prompt_tokens);
+  std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, weights, length);
+  const std::int64_t count = new_tokens(options, plan.model, plan.workload.new_tokens);
+  return {std::move(plan), mode, std::move(tokenizer), std::move(prompt), count, {}, workload};
+}
+
+// What a run without a plan may use of the memory that is available now, which leaves the other
+// programs some. Throws Error if the system does not tell.
+model::Bytes memory_here() {
+  constexpr double kShare = 0.9;
+  return model::Bytes{kShare * exec::available_memory().bytes};
+}
+
+// Without a plan: one for this machine. The reason why there is none instead.
+std::variant<Job, planner::Infeasible> local_job(const Options& options,
+                                                 const std::filesystem::path& weights) {
+  const Mode mode = mode_of(options, nullptr);
+  options.refuse({"workload", "samples", "policy", "chunk", "in-flight"},
+                 "without a plan; `tandem plan --workload` reserves memory for the requests");
+  std::error_code ignored;
+  const bool present = exec::is_present(weights);
+  if (!std::filesystem::is_directory(weights, ignored) && !(exec::is_gguf(weights) && present))
+    throw Error("flag '--weights': " + weights.string() +
+                (present ? ": neither a folder nor a GGUF file" : ": no such folder") +
+                ", expected one with config.json and weights (*.safetensors), or a GGUF file; "
+                "check the path");
+  model::Transformer transformer = load_model(weights.string());
+  transformer.cache = cache_type_of(options);
+  const auto formats = dtype_of(options, transformer);
+  transformer.formats =
+      formats ? *formats
+              : exec::stored_formats(*exec::open_weights(weights, transformer), transformer);
+  check_outcome(options, transformer);
+  auto tokenizer = tokenizer_of(options, transformer, weights, options.has("prompt-ids"));
+  std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, weights, std::nullopt);
+  const auto length = static_cast<std::int64_t>(prompt.size());
+  const std::int64_t most =
+      transformer.max_context - (transformer.architecture().generates() ? 1 : 0);
+  if (length > most)
+    throw Error("prompt: " + std::to_string(length) + " tokens, expected at most " +
+                std::to_string(most) + " in the context of " + transformer.name + ", which is " +
+                std::to_string(transformer.max_context) + "; shorten it");
+  constexpr std::int64_t kUsual = 512;
+  const std::int64_t count =
+      new_tokens(options, transformer, std::min(kUsual, transformer.max_context - length));
+  const auto limit = options.text("memory-limit");
+  const model::Bytes memory =
+      limit ? std::min(model::parse_bytes(*limit, "flag '--memory-limit'"), memory_here())
+            : memory_here();
+  auto answer =
+      planner::plan_here(transformer, {.prompt_tokens = length, .new_tokens = count}, memory);
+  if (auto* no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
+  return Job{std::get<planner::Plan>(std::move(answer)), mode, std::move(tokenizer),
+             std::move(prompt), count};
+}
+
+exec::ExecuteOptions execute_options(const Options& options, const Job& job,
+                                     const std::filesystem::path& weights) {
+  constexpr double kMostDilation = 1000.0;
+  exec::ExecuteOptions run;
+  run.weights = weights;
+  run.prompt = job.prompt;
+  run.new_tokens = job.new_tokens;
+  const Cache cache = cache_of(options);
+  run.cache_dir = cache.folder;
+  run.cache_bytes = cache.bytes;
+  run.verify = options.has(kVerifyFlag.name);
+  if (!job.mode.emulate && !options.has("copy"))
+    run.place = options.has("map") ? exec::WeightPlace::mapped : exec::WeightPlace::chosen;
+  run.ignore_eos = options.has("ignore-eos");
+  if (job.served) {
+    run.serve = exec::ServeOptions{.requests = job.served->requests,
+                                   .policy = job.served->policy,
+                                   .chunk = job.served->chunk,
+                                   .steps = job.served->steps,
+                                   .on_token = {}};
+  } else if (job.plan.model.architecture().generates()) {
+    run.sampling = sampling_of(options);
+  }
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  run.threads =
+      static_cast<int>(options.integer_or("threads", job.mode.emulate ? 1 : cores, 1, 1024));
+  run.timeline = options.has("trace");
+  run.digest_weights = options.has("out");
+  run.tokenizer = job.tokenizer.get();
+  if (job.mode.emulate) {
+    exec::EmulatedOn emulated{.program = "/proc/self/exe", .pace = job.mode.pace};
+    if (options.has("dilate"))
+      emulated.dilation = options.number_or("dilate", 1.0, 1.0, kMostDilation);
+    run.devices = emulated;
+  } else if (const auto& hosts = job.mode.hosts) {
+    exec::RemoteAt remote{.workers = exec::parse_hosts(read_file(*hosts), *hosts, job.plan)};
+    if (const auto key = options.text("key")) remote.key = exec::read_key_file(*key);
+    run.devices = remote;
+  }
+  return run;
+}
+
+exec::Execution show_execution(const planner::Plan& plan, exec::ExecuteOptions& run,
+                               GenerationView& view) {
+  bool any = false;
+  run.on_stage = [&](const std::string& stage) { view.stage(stage); };
+  run.on_warning = [&](const std::string& warning) { view.remark(warning); };
+  run.on_notice = [&](const std::string& notice) { view.notice(notice); };
+  run.on_token = [&] { view.token(); };
+  run.on_text = [&](std::size_t request, std::string_view text) {
+    if (!run.serve) return view.text(text);
+    std::string titled = (any ? "\n[" : "[") + run.serve->requests[request].id + "]\n";
+    any = true;
+    view.text(titled.append(text).append("\n"));
+  };
+  try {
+    exec::Execution done = exec::execute(plan, run);
+    view.finish();
+    return done;
+  } catch (const Error& error) {
+    // Of what ended it, a session hands on the text.
+    if (std::string_view(error.what()) == ReaderGone().what()) throw ReaderGone();
+    throw;
+  }
+}
+
+void print_summary(const model::Result& result, const planner::Plan& plan) {
+  std::cerr << "tandem: ready after " << to_text(model::Seconds{*result.metrics.ready_s}) << "; ";
+  if (!plan.model.architecture().generates()) {
+    std::cerr << "one pass, " << model::fixed(result.metrics.ttft_s * 1e3, 1) << " ms\n";
+    return;
+  }
+  if (result.requests.size() > 1) {
+    std::cerr << result.requests.size() << " requests";
+    if (result.metrics.throughput_tokens_per_s)
+      std::cerr << ", " << model::fixed(*result.metrics.throughput_tokens_per_s, 2)
+                << " tokens a second";
+    std::cerr << '\n';
+    print_requests(result, std::cerr);
+    return;
+  }
+  std::cerr << result.tokens.size() << (result.tokens.size() == 1 ? " token" : " tokens")
+            << ", first after " << model::fixed(result.metrics.ttft_s * 1e3, 1) << " ms";
+  const std::vector<double> latencies = result.metrics.token_latencies_s();
+  if (!latencies.empty()) {
+    std::cerr << ", then " << model::fixed(model::quantile(latencies, 0.5) * 1e3, 1)
+              << " ms a token (median)";
+  }
+  std::cerr << '\n';
+}
+
+// `planned`: the workload file of the plan; empty if there is none.
+void check_files(const Options& options, const std::filesystem::path& weights,
+                 const std::filesystem::path& planned) {
+  FileRoles files;
+  if (options.positionals() > 0) files.reads("argument plan.json", options.positional(0));
+  files.reads_model("flag '--weights'", weights);
+  for (const char* const flag : {"hosts", "key", "prompt-ids", "workload"})
+    files.reads(options, flag);
+  if (!planned.empty()) files.reads("the plan's workload", planned);
+  for (const char* const flag : {"out", "trace", "hidden", "logits"}) files.writes(options, flag);
+  files.check();
+}
+
+// The exit code of a run that is over.
+int judge_drift(const Options& options, const Mode& mode, double drift, double most,
+                std::ostream& out) {
+  if (mode.pace != exec::Pace::measured || drift <= most) return 0;
+  const std::string reason = "the machine's speed drifted by " + model::fixed(drift * 100, 0) +
+                             "% during the run, at most " + model::fixed(most * 100, 0) +
+                             "% is allowed; run again when it is quiet";
+  if (!options.has("allow-drift")) {
+    out << reason << '\n';
+    return 3;
+  }
+  if (!options.has("quiet")) std::cerr << "tandem: " << reason << '\n';
+  return 0;
+}
+
+}  // namespace
+
+int run_command(const Arguments& arguments, std::ostream& out) {
+  const auto start = exec::Clock::now();
+  Options options(run_syntax(), arguments);
+  const std::filesystem::path weights = weights_of(options.required("weights"));
+  const bool quiet = options.has("quiet");
+  std::variant<Job, planner::Infeasible> found =
+      options.positionals() > 0 ? planned_job(options, weights) : local_job(options, weights);
+  if (const auto* no = std::get_if<planner::Infeasible>(&found)) {
+    out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
+    return 3;
+  }
+  const Job& job = std::get<Job>(found);
+  const planner::Plan& plan = job.plan;
+  const Mode& mode = job.mode;
+  const auto result_path = options.text("out");
+  const auto hidden_path = options.text("hidden");
+  const auto logits_path = options.text("logits");
+  const auto trace_path = options.text("trace");
+  const double max_drift = options.number_or("max-drift", kMaxDrift, 0.0, 1e6);
+  static_cast<void>(options.has("allow-drift"));
+  exec::ExecuteOptions run = execute_options(options, job, weights);
+  check_files(options, weights, job.planned_file);
+  options.settle();
+  if (options.positionals() == 0 && !quiet) {
+    if (const std::string remark = planner::streaming_remark(plan); !remark.empty())
+      std::cerr << "tandem: " << remark << '\n';
+  }
+  if (const std::string varies = variation(plan.cluster); mode.emulate && !varies.empty()) {
+    std::cerr
+        << "tandem run: " << varies
+        << ": not emulated, nor is any other jitter, loss, background traffic or change during "
+           "the run; `tandem simulate` knows of them\n";
+  }
+
+  exec::Interrupt interrupt;
+  const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); },
+                                  [&] { interrupt.trip(ReaderGone().what()); });
+  run.interrupt = &interrupt;
+  std::optional<NpyRows> logits;
+  if (logits_path) {
+    logits.emplace(*logits_path, plan.model.vocab);
+    run.on_logits = [&](std::span<const float> row) { logits->add(row); };
+  }
+  GenerationView view(out, quiet);
+  exec::Execution done = show_execution(plan, run, view);
+
+  model::Result& result = done.result;
+  result.metrics.ready_s = std::chrono::duration<double>(done.ready - start).count();
+  result.environment["tandem"] = version();
+  if (trace_path) {
+    write_file(*trace_path, model::to_perfetto_json(done.trace, "measured"));
+    result.trace = path_from(*trace_path, result_path);
+    model::set_communication(result, done.trace);
+  }
+  if (logits) logits->finish();
+  if (hidden_path)
+    write_file(*hidden_path, to_npy(done.hidden, done.prompt_tokens, plan.model.hidden));
+  if (result_path) write_file(*result_path, model::to_json(result));
+  if (!quiet) print_summary(result, plan);
+  return judge_drift(options, mode, done.drift, max_drift, out);
+}
+
+}  // namespace tandem::cli

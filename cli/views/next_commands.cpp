@@ -1,0 +1,36 @@
+#include "cli/views/next_commands.hpp"
+
+#include <algorithm>
+#include <ostream>
+
+#include "cli/files/scenarios.hpp"
+#include "exec/session/master.hpp"
+
+namespace tandem::cli {
+
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string word = "'";
+  for (const char character : text) word += character == '\'' ? "'\\''" : std::string(1, character);
+  return word + "'";
+}
+
+void print_next(const planner::PlanFile& file, const std::string& path, const std::string& model,
+                bool runs, std::ostream& out) {
+  std::error_code ignored;
+  const std::filesystem::path weights = find_weights(model);
+  const bool known = std::filesystem::exists(weights, ignored) && weights.extension() != ".json";
+  const std::vector<bool> workers = exec::workers_of(file.plan);
+  const bool alone = std::ranges::none_of(workers, [](bool works) { return works; });
+  const std::string plan = shell_word(path);
+  out << "\npredict: tandem simulate " << plan << "\nrun:     tandem run " << plan << " --weights "
+      << (known ? shell_word(model) : "DIR") << (alone ? "" : " --emulate")
+      << (runs || !file.plan.model.architecture().generates()
+              ? ""
+              : " --workload FILE   (requests with prompts: the planned ones have none)")
+      << '\n';
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,101 @@
+#include "cli/views/result_tables.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <ostream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "model/base/quantity_text.hpp"
+#include "model/base/statistics.hpp"
+#include "model/base/text_table.hpp"
+
+namespace tandem::cli {
+
+using model::Bytes;
+using model::Seconds;
+
+namespace {
+
+// What is told in words, with its name before it.
+void print_remarks(const std::vector<std::pair<std::string, std::string>>& remarks,
+                   std::ostream& out) {
+  std::size_t width = 0;
+  for (const auto& [name, text] : remarks) width = std::max(width, name.size());
+  for (const auto& [name, text] : remarks)
+    out << name << std::string(width + 2 - name.size(), ' ') << text << '\n';
+}
+
+}  // namespace
+
+std::string path_from(const std::string& path, const std::optional<std::string>& from) {
+  namespace fs = std::filesystem;
+  const fs::path absolute = fs::absolute(path);
+  if (!from) return absolute.string();
+  std::error_code fault;  // of a pipe, as /dev/stdin may be one
+  const fs::path relative = fs::proximate(absolute, fs::absolute(*from).parent_path(), fault);
+  return (fault ? absolute : relative).string();
+}
+
+void print_times(const model::Result& result, std::ostream& out) {
+  const bool generated = !result.metrics.token_times_s.empty();
+  model::Table table({generated ? "time to first token" : "time of the pass",
+                      to_text(Seconds{result.metrics.ttft_s})});
+  const std::vector<double> latencies = result.metrics.token_latencies_s();
+  if (!latencies.empty()) {
+    table.add({"token latency, mean", to_text(Seconds{model::mean(latencies)})});
+    table.add({"token latency, p50", to_text(Seconds{model::quantile(latencies, 0.5)})});
+    table.add({"token latency, p90", to_text(Seconds{model::quantile(latencies, 0.9)})});
+    table.add({"token latency, p99", to_text(Seconds{model::quantile(latencies, 0.99)})});
+  }
+  if (!result.metrics.token_times_s.empty())
+    table.add({"number of tokens", std::to_string(result.metrics.token_times_s.size())});
+  if (!result.metrics.token_times_s.empty())
+    table.add({"time of all tokens", to_text(Seconds{result.metrics.token_times_s.back()})});
+  table.print(out);
+  std::vector<std::pair<std::string, std::string>> remarks;
+  const auto add_communication = [&](const char* name,
+                                     const std::optional<model::Communication>& sums) {
+    if (!sums) return;
+    remarks.emplace_back(name, model::fixed(100.0 * sums->hidden_fraction(), 1) +
+                                   "% hidden by computing, of " + to_text(Seconds{sums->total_s}) +
+                                   ", summed over devices");
+  };
+  add_communication("communication", result.communication);
+  add_communication("communication, prompt", result.prompt_communication);
+  add_communication("communication, new tokens", result.token_communication);
+  if (result.steady) {
+    const model::Steady& steady = *result.steady;
+    remarks.emplace_back("memory scheduler",
+                         steady.verdict + ", " + model::fixed(100.0 * steady.stall_fraction, 1) +
+                             "% of the time waiting for a disk, whose slack a token is " +
+                             (steady.slack_s < 0.0 ? "-" : "") +
+                             to_text(Seconds{std::abs(steady.slack_s)}));
+  }
+  if (!remarks.empty()) out << '\n';
+  print_remarks(remarks, out);
+}
+
+void print_devices(const model::Result& result, std::ostream& out) {
+  model::Table table(
+      {"device", "peak memory", "sent", "loaded", "compute", "channels", "disk", "stalled"});
+  for (const model::DeviceMetrics& device : result.devices)
+    table.add({device.name, to_text(Bytes{device.peak_memory.total()}),
+               to_text(Bytes{device.bytes_sent}), to_text(Bytes{device.bytes_loaded}),
+               to_text(Seconds{device.busy_cpu_s}), to_text(Seconds{device.busy_channel_s}),
+               to_text(Seconds{device.busy_disk_s}), to_text(Seconds{device.stall_s})});
+  table.print(out);
+}
+
+void print_network(const model::Result& result, std::ostream& out) {
+  std::string text;
+  for (const auto& [name, value] : result.environment) {
+    if (name.rfind("network/", 0) == 0)
+      text += (text.empty() ? "" : ", ") + name.substr(8) + ' ' + value;
+  }
+  if (!text.empty()) out << "\nnetwork model  " << text << '\n';
+}
+
+}  // namespace tandem::cli
