@@ -18,7 +18,7 @@ for program in build/release/bin/*_bench; do
 done
 echo "== streaming_regimes.py"
 PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/streaming_regimes.py "$@"
-echo "== galaxy.py"
+echo "== measure_galaxy.py"
 measures=()
 [ "${1:-}" != --smoke ] || measures=(--seconds 2 --minutes 0)
-PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/galaxy.py --tandem build/release/bin/tandem --folder out/galaxy "${measures[@]}" environments
+PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/measure_galaxy.py --tandem build/release/bin/tandem --folder out/galaxy "${measures[@]}" environments

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws what bench/csps.py wrote: where a prompt split by position beats one split by heads, and one device.
+"""Draws what bench/measure_csps.py wrote: where a prompt split by position beats one split by heads, and one device.
 
 usage: csps.py map.csv STEM      writes STEM.png and STEM.svg
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws what bench/galaxy.py wrote: the environments' times and speed-ups, or the map of where overlap pays.
+"""Draws what bench/measure_galaxy.py wrote: the environments' times and speed-ups, or the map of where overlap pays.
 
 usage: galaxy.py environments.csv STEM      writes STEM.png and STEM.svg
        galaxy.py map.csv STEM

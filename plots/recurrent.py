@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws what bench/recurrent.py wrote: rate, latency and memory over samples, or pipeline against tensor parallelism.
+"""Draws what bench/measure_recurrent.py wrote: rate, latency and memory over samples, or pipeline against tensor parallelism.
 
 usage: recurrent.py curve.csv STEM      writes STEM.png and STEM.svg
        recurrent.py map.csv STEM

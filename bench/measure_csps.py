@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Where a prompt that is split by position beats one that is split by heads, and one device: predicted beside measured.
 
-    csps.py --tandem build/release/bin/tandem --folder out/csps map [--points] [--minutes 2.5]
-    csps.py --tandem build/release/bin/tandem --folder out/csps accuracy [--documents 16]
-    csps.py --tandem build/release/bin/tandem --folder out/csps hidden [--minutes 2.5]
+    measure_csps.py --tandem build/release/bin/tandem --folder out/csps map [--points] [--minutes 2.5]
+    measure_csps.py --tandem build/release/bin/tandem --folder out/csps accuracy [--documents 16]
+    measure_csps.py --tandem build/release/bin/tandem --folder out/csps hidden [--minutes 2.5]
 
 Two models, tandem-deep with its trained weights and prompts of 200 to 1,000 tokens, and a geometry of 4.8 million parameters with random
 weights and prompts of 1,024 to 8,192, on 2 to 6 equal emulated devices of a home network: csps (SP-NTP, dense), csps with two levels of

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Samples that go round a pipeline: rate, latency and memory over their number, and where tensor parallelism is faster.
 
-    recurrent.py --tandem build/release/bin/tandem --folder out/recurrent curve [--rounds 3]
-    recurrent.py --tandem build/release/bin/tandem --folder out/recurrent map [--points]
-    recurrent.py --tandem build/release/bin/tandem --folder out/recurrent thesis
-    recurrent.py --tandem build/release/bin/tandem --folder out/recurrent rounds [--points]
+    measure_recurrent.py --tandem build/release/bin/tandem --folder out/recurrent curve [--rounds 3]
+    measure_recurrent.py --tandem build/release/bin/tandem --folder out/recurrent map [--points]
+    measure_recurrent.py --tandem build/release/bin/tandem --folder out/recurrent thesis
+    measure_recurrent.py --tandem build/release/bin/tandem --folder out/recurrent rounds [--points]
 
 curve: 1 to 12 samples on three emulated devices of two networks, predicted and measured. map: four devices, pipelines, with a
 step for each sample or with shared ones, against tensor over latency and samples, predicted, with --points also measured at some. thesis:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Galaxy's hybrid parallelism and its baselines on emulated Jetson boards: predicted beside measured.
 
-    galaxy.py --tandem build/release/bin/tandem --folder out/galaxy environments [--minutes 2.5]
-    galaxy.py --tandem build/release/bin/tandem --folder out/galaxy map [--points] [--minutes 2.5]
+    measure_galaxy.py --tandem build/release/bin/tandem --folder out/galaxy environments [--minutes 2.5]
+    measure_galaxy.py --tandem build/release/bin/tandem --folder out/galaxy map [--points] [--minutes 2.5]
 
 environments: DistilBERT's and GPT-2's geometry with random weights, 284 tokens, in the paper's environments A to F at 125 and 500
 Mbps: galaxy with tiles and without, tensor (Megatron-LM), sp and local. map: galaxy without tiles over galaxy with them, over rows,
