@@ -73,7 +73,7 @@ fuzz:
 	@$(call install,$(CHECK_PACKAGES))
 	@cmake --preset fuzz --log-level=WARNING >/dev/null
 	@cmake --build --preset fuzz --target tandem_fuzz_targets -j $(JOBS)
-	@tests/fuzz/run.sh
+	@tests/fuzz/run_fuzz.sh
 
 packages: build
 	@cmake --build --preset release --target tandem_device -j $(JOBS)

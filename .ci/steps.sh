@@ -19,7 +19,7 @@ step() {
 formatted() { git ls-files '*.cpp' '*.hpp' | xargs clang-format-14 --dry-run --Werror; }
 
 # sanitized PRESET LABELS [TARGET...]: builds the targets (all, if none is named) and runs the tests of these labels.
-# Suite "long" is left out (tests/main.cpp); loops over many cases run a part of them (tests/sampled.hpp).
+# Suite "long" is left out (tests/test_main.cpp); loops over many cases run a part of them (tests/support/sampled.hpp).
 sanitized() {
   local preset=$1 labels=$2
   shift 2

@@ -14,7 +14,7 @@
 #include "exec/emulation/ledger_transport.hpp"
 #include "model/base/statistics.hpp"
 #include "model/report/trace.hpp"
-#include "tests/exec_transport_pair.hpp"
+#include "tests/exec/transport/transport_pair.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "exec/tokenizer/tokenizer.hpp"
-#include "tests/source_tree.hpp"
+#include "tests/support/source_tree.hpp"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "model/transformer/transformer.hpp"
 #include "planner/search/drop_search.hpp"
 #include "sim/platform/platform.hpp"
-#include "tests/source_tree.hpp"
+#include "tests/support/source_tree.hpp"
 
 namespace {
 

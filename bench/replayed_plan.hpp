@@ -7,7 +7,7 @@
 #include "models.hpp"
 #include "planner/plan/plan.hpp"
 #include "sim/platform/platform.hpp"
-#include "tests/source_tree.hpp"
+#include "tests/support/source_tree.hpp"
 
 namespace tandem::bench {
 

@@ -10,7 +10,7 @@
 #include "replayed_plan.hpp"
 #include "sim/platform/platform.hpp"
 #include "sim/replay/replay.hpp"
-#include "tests/source_tree.hpp"
+#include "tests/support/source_tree.hpp"
 
 namespace {
 

@@ -1,12 +1,12 @@
 tandem_tests(
   gguf
   SOURCES
-    exec_gguf_header_test.cpp
-    exec_gguf_families_test.cpp
-    exec_gguf_model_test.cpp
-    exec_gguf_pieces_test.cpp
-    exec_gguf_round_trip_test.cpp
-    exec_gguf_tokenizer_test.cpp
-    exec_gguf_vocabularies_test.cpp
-    exec_weights_mapped_test.cpp
+    exec/gguf/gguf_header_test.cpp
+    exec/gguf/gguf_families_test.cpp
+    exec/gguf/gguf_model_test.cpp
+    exec/gguf/gguf_pieces_test.cpp
+    exec/gguf/gguf_round_trip_test.cpp
+    exec/gguf/gguf_tokenizer_test.cpp
+    exec/gguf/gguf_vocabularies_test.cpp
+    exec/weights/mapped_weights_test.cpp
   LIBRARIES tandem::exec nlohmann_json::nlohmann_json)

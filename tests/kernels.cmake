@@ -1,20 +1,20 @@
 tandem_tests(
   kernels
   SOURCES
-    exec_block_cache_test.cpp
-    exec_cache_type_test.cpp
-    exec_compute_errors_test.cpp
-    exec_compute_test.cpp
-    exec_compute_touches_test.cpp
-    exec_kernels_attention_test.cpp
-    exec_kernels_integer_choice_test.cpp
-    exec_kernels_integer_product_test.cpp
-    exec_kernels_merge_test.cpp
-    exec_kernels_product_test.cpp
-    exec_kernels_rowwise_test.cpp
-    exec_kernels_thread_pool_test.cpp
-    exec_kernels_weight_product_test.cpp
-    exec_kernels_wire_row_test.cpp
-    exec_merge_test.cpp
-    exec_profile_test.cpp
+    exec/compute/block_cache_test.cpp
+    exec/compute/cache_type_compute_test.cpp
+    exec/compute/compute_errors_test.cpp
+    exec/compute/compute_test.cpp
+    exec/compute/compute_touches_test.cpp
+    exec/kernels/attention_test.cpp
+    exec/kernels/integer_choice_test.cpp
+    exec/kernels/integer_product_test.cpp
+    exec/kernels/merge_test.cpp
+    exec/kernels/product_test.cpp
+    exec/kernels/rowwise_test.cpp
+    exec/kernels/thread_pool_test.cpp
+    exec/kernels/weight_product_test.cpp
+    exec/kernels/wire_row_test.cpp
+    exec/compute/merge_compute_test.cpp
+    exec/profiling/profile_test.cpp
   LIBRARIES tandem::exec Threads::Threads)

@@ -1,21 +1,21 @@
 tandem_tests(
   study
   SOURCES
-    planner_fixture.cpp
-    study_allreduce_testbed_test.cpp
-    study_choice_explicit_test.cpp
-    study_choice_test.cpp
-    study_csps_test.cpp
-    study_device_queue_test.cpp
-    study_mdi_test.cpp
-    study_prediction_test.cpp
-    study_steady_state_boundary_points_test.cpp
-    study_steady_state_closed_form_test.cpp
-    study_steady_state_cycle_mean_test.cpp
-    study_steady_state_recurrence_test.cpp
-    study_steady_state_residency_test.cpp
-    study_steady_state_schedule_graph_test.cpp
-    study_steady_state_simgrid_test.cpp
-    study_swap_test.cpp
-    study_whatif_test.cpp
+    planner/planner_fixture.cpp
+    study/allreduce_testbed_test.cpp
+    advice/choice_explicit_test.cpp
+    advice/choice_test.cpp
+    study/experiment/csps_testbed_test.cpp
+    study/device_queue_test.cpp
+    study/experiment/mdi_test.cpp
+    advice/prediction_test.cpp
+    study/steady_state/boundary_points_test.cpp
+    study/steady_state/closed_form_test.cpp
+    study/steady_state/cycle_mean_test.cpp
+    study/steady_state/recurrence_test.cpp
+    study/steady_state/residency_test.cpp
+    study/steady_state/schedule_graph_test.cpp
+    study/steady_state/schedule_replay_test.cpp
+    study/swap_test.cpp
+    advice/whatif_test.cpp
   LIBRARIES tandem::study)

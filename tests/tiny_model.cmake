@@ -8,6 +8,6 @@ if(NOT TANDEM_SANITIZE)  # the scores take minutes there, and test numbers
                                   ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 endif()
 add_test(NAME "scenarios/sparse loss: the fit is monotone, and that of what was measured"
-         COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/sparse_loss_fit.py ${PROJECT_SOURCE_DIR}/scenarios/models)
+         COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/tiny_model/sparse_loss_fit.py ${PROJECT_SOURCE_DIR}/scenarios/models)
 set_tests_properties("scenarios/sparse loss: the fit is monotone, and that of what was measured"
                      PROPERTIES LABELS torch TIMEOUT 120 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)

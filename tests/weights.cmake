@@ -1,24 +1,24 @@
 tandem_tests(
   weights
   SOURCES
-    exec_candidates_test.cpp
-    exec_sampling_test.cpp
-    exec_weights_atomic_file_test.cpp
-    exec_weights_block_codec_test.cpp
-    exec_weights_convert_test.cpp
-    exec_weights_digest_test.cpp
-    exec_weights_families_test.cpp
-    exec_weights_random_test.cpp
-    exec_weights_safetensors_test.cpp
-    exec_weights_block_assembly_test.cpp
-    exec_weights_block_pieces_test.cpp
-    exec_weights_block_record_test.cpp
-    exec_weights_block_store_test.cpp
-    exec_weights_golden_blocks_test.cpp
-    exec_weights_move_choice_test.cpp
-    exec_weights_shard_test.cpp
-    exec_weights_strategies_test.cpp
-    exec_weights_tensor_check_test.cpp
+    exec/compute/shortlist_test.cpp
+    exec/compute/sampling_test.cpp
+    exec/weights/files/atomic_file_test.cpp
+    exec/weights/formats/block_codec_test.cpp
+    exec/weights/formats/convert_test.cpp
+    exec/weights/weights_digest_test.cpp
+    exec/weights/source/weight_families_test.cpp
+    exec/weights/random_weights_test.cpp
+    exec/weights/source/safetensors_test.cpp
+    exec/weights/store/block_assembly_test.cpp
+    exec/weights/store/block_pieces_test.cpp
+    exec/weights/files/block_record_test.cpp
+    exec/weights/store/block_store_test.cpp
+    exec/weights/formats/golden_blocks_test.cpp
+    exec/weights/move_choice_test.cpp
+    exec/weights/shard_test.cpp
+    exec/weights/strategy_shards_test.cpp
+    exec/weights/source/tensor_check_test.cpp
   LIBRARIES tandem::exec)
 
 # Against PyTorch. Debian's Python, not one that the user's PATH may find first: it has the package

@@ -1,7 +1,7 @@
 #pragma once
 
 // A plan in, tokens out: the page that a program needs to execute a plan. Everything else of exec/
-// is behind it. tests/consumer/main.cpp is a program that uses it.
+// is behind it. tests/consumer/consumer.cpp is a program that uses it.
 //
 // A plan comes from a file that `tandem plan` wrote (planner/plan/plan.hpp), or from a search
 // (planner/search/search.hpp; planner/search/local_plan.hpp for this machine alone):

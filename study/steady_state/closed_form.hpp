@@ -1,7 +1,7 @@
 #pragma once
 
 // What replaces the propositions: closed forms that equal the recurrence, each with the condition
-// under which it does (tests/model_steady_state_closed_form_test.cpp holds them against it).
+// under which it does (tests/study/steady_state/closed_form_test.cpp holds them against it).
 //
 // Notation: t, tau, t_ar as in the recurrence; C = path_time, D_i = load_time of device i, a token.
 

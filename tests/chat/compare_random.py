@@ -1,6 +1,6 @@
 """Random chat templates, rendered by Jinja2 and by tandem: `compare_random.py PROGRAM [COUNT [SEED]]`.
 
-PROGRAM is tests/chat/render.cpp. Where Jinja2 makes a text, tandem makes the same one or refuses by one of the faults in
+PROGRAM is tests/chat/render_template.cpp. Where Jinja2 makes a text, tandem makes the same one or refuses by one of the faults in
 INTENDED; where Jinja2 fails, tandem does.
 """
 import json

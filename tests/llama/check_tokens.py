@@ -7,7 +7,7 @@ GGUF_TOKENS is the program tandem_gguf_tokens, LIBRARIES a folder with llama.cpp
 vocabularies of SentencePiece pieces, of all types, with equal and absurd scores, pieces with spaces and with U+2581, tokens that llama.cpp
 knows by their texts, of byte-level BPE and of WordPiece, with random settings, are written as GGUF files; random texts are tokenized by both programs, with and without special
 tokens. Prints what differs; exit code 1 if anything does. --goldens: writes some vocabularies, texts and llama.cpp's ids as JSON, which
-tests/exec_gguf_pieces_test.cpp reads; --word-goldens: of byte-level BPE and WordPiece, for tests/exec_gguf_vocabularies_test.cpp.
+tests/exec/gguf/gguf_pieces_test.cpp reads; --word-goldens: of byte-level BPE and WordPiece, for tests/exec/gguf/gguf_vocabularies_test.cpp.
 """
 
 import ctypes

@@ -11,7 +11,7 @@
 
 #include "exec/weights/model_folder.hpp"
 #include "model/base/error.hpp"
-#include "serial_executor.hpp"
+#include "tests/support/serial_executor.hpp"
 
 int main(int argc, char** argv) try {
   using namespace tandem;

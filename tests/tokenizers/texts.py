@@ -1,4 +1,4 @@
-"""What the tokenizers of make_vectors.py are trained on, and the texts that they are tried with."""
+"""What the tokenizers of make_tokenizer_vectors.py are trained on, and the texts that they are tried with."""
 
 import random
 import unicodedata

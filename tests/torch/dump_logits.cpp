@@ -16,7 +16,7 @@
 
 #include "exec/weights/random_weights.hpp"
 #include "model/base/error.hpp"
-#include "serial_executor.hpp"
+#include "tests/support/serial_executor.hpp"
 
 namespace tandem {
 namespace {

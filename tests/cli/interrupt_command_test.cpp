@@ -1,0 +1,88 @@
+// Commands that start processes: whatever ends the command ends them too, at once.
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/cli/cli_program.hpp"
+
+namespace tandem::test::interrupt_command_test {
+namespace {
+
+// Starts the program with `words`, sends `signal` as soon as it has children, and prints "started
+// N" of N children, and "left PID" of each that still runs half a second after the command's end.
+std::string interrupted(const Workbench& bench, const std::string& words, const char* signal) {
+  const std::string script = "\"$TANDEM\" " + words + R"( >/dev/null 2>&1 &
+pid=$!
+children=
+tries=0
+while [ -z "$children" ] && [ $tries -lt 600 ] && [ -d /proc/$pid ]; do
+  children=$(cat /proc/$pid/task/$pid/children 2>/dev/null)
+  tries=$((tries + 1))
+  sleep 0.05
+done
+set -- $children
+echo started $#
+kill -)" + std::string(signal) +
+                             R"( $pid
+wait $pid
+sleep 0.5
+for child in $children; do
+  grep -q '^State:.[^Z]' /proc/$child/status 2>/dev/null && echo left $child
+done
+true
+)";
+  return bench.shell(script).out;
+}
+
+void check_all_ended(const std::string& said) {
+  CAPTURE(said);
+  CHECK(said.starts_with("started "));
+  CHECK(said != "started 0\n");
+  CHECK(said.find("left") == std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("cli/interrupt: jobs of a sweep end with it") {
+  const Kitchen bench;
+  for (const char* signal : {"TERM", "KILL"}) {
+    CAPTURE(signal);
+    const std::string said =
+        interrupted(bench,
+                    "sweep --platform pair.xml --model tiny.json --vary "
+                    "'workload.prompt_tokens=lin(1,120,120)' --set workload.new_tokens=8 --jobs 2 "
+                    "--out sweep.csv --quiet",
+                    signal);
+    check_all_ended(said);
+  }
+}
+
+TEST_CASE("cli/interrupt: the program that draws a figure ends with the command") {
+  const Kitchen bench;
+  bench.plan();
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});
+  bench.must(
+      {"simulate", "plan.json", "--evaluator", "analytic", "--out", "predicted.json", "--quiet"});
+  bench.must({"run", "plan.json", "--emulate", "--weights", "tiny", "--cache", "cache", "--pace",
+              "nominal", "--out", "measured.json", "--quiet"});
+  for (const char* signal : {"TERM", "KILL"}) {
+    CAPTURE(signal);
+    check_all_ended(
+        interrupted(bench, "compare predicted.json measured.json --out drawn --quiet", signal));
+    for (const std::string& name : bench.listing()) CHECK(name.find(".tmp.") == std::string::npos);
+  }
+}
+
+TEST_CASE("cli/interrupt: emulated devices end with the master") {
+  const Kitchen bench;
+  bench.plan();
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});
+  for (const char* signal : {"TERM", "KILL"}) {
+    CAPTURE(signal);
+    check_all_ended(interrupted(
+        bench, "run plan.json --emulate --weights tiny --cache cache --dilate 1000", signal));
+  }
+}
+
+}  // namespace tandem::test::interrupt_command_test

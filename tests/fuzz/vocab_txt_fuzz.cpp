@@ -1,0 +1,11 @@
+// Any bytes are a vocab.txt or an Error; under a tokenizer any bytes are ids within the vocabulary,
+// and their streamed text is UTF-8.
+
+#include "exec/tokenizer/word_piece_tokenizer.hpp"
+#include "tests/fuzz/fuzz_tokenizer.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return tandem::fuzz::check_tokenizer(data, size, [](std::string_view file) {
+    return tandem::exec::word_piece_tokenizer(file, "fuzz", {}, tandem::fuzz::kVocabulary);
+  });
+}

@@ -1,0 +1,514 @@
+#include "sim/platform/platform.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "model/base/error.hpp"
+#include "tests/support/source_tree.hpp"
+
+namespace tandem::sim::platform_test {
+namespace {
+
+const std::string scenarios_folder = tandem::testing::in_sources("scenarios/platforms/").string();
+
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text, const std::string& suffix = ".xml")
+      : path_((std::filesystem::temp_directory_path() /
+               ("tandem_platform_" + std::to_string(::getpid()) + suffix))
+                  .string()) {
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string error_of(const std::string& path) {
+  try {
+    (void)read_platform(path);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+const std::string doctype =
+    "<?xml version='1.0'?>\n"
+    "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n";
+
+// Lines 3 to 5 are fixed, `body` begins on line 5.
+std::string zone(const std::string& body, const std::string& routing = "DijkstraCache") {
+  return doctype + "<platform version=\"4.1\">\n<zone id=\"z\" routing=\"" + routing + "\">\n" +
+         body + "</zone>\n</platform>\n";
+}
+
+// Two hosts, a link and their route, each on a line that a test can replace.
+struct Pair {
+  std::string a = "<host id=\"a\" speed=\"1Gf\"/>";
+  std::string b = "<host id=\"b\" speed=\"2Gf\" core=\"4\"/>";
+  std::string link =
+      "<link id=\"l\" bandwidth=\"100Mbps\" latency=\"1ms\" sharing_policy=\"SPLITDUPLEX\"/>";
+  std::string route = "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\" direction=\"UP\"/></route>";
+  [[nodiscard]] std::string text(const std::string& routing = "DijkstraCache") const {
+    return zone(a + "\n" + b + "\n" + link + "\n" + route + "\n", routing);
+  }
+};
+
+std::string with_host(const std::string& a) { return Pair{.a = a}.text(); }
+std::string with_props(const std::string& props) {
+  return with_host("<host id=\"a\" speed=\"1Gf\">" + props + "</host>");
+}
+std::string with_link(const std::string& link) { return Pair{.link = link}.text(); }
+std::string with_route(const std::string& route) { return Pair{.route = route}.text(); }
+
+// Two hosts, and from line 9 on a trace of the speed of a.
+std::string with_trace(const std::string& attributes, const std::string& lines,
+                       const std::string& periodicity = "-1") {
+  const Pair pair;
+  return zone(pair.a + "\n" + pair.b + "\n" + pair.link + "\n" + pair.route +
+              "\n<trace id=\"t\" periodicity=\"" + periodicity + "\" " + attributes + ">" + lines +
+              "</trace>\n<trace_connect kind=\"SPEED\" trace=\"t\" element=\"a\"/>\n");
+}
+std::string traced(const std::string& periodicity, const std::string& lines) {
+  return with_trace("", lines, periodicity);
+}
+
+struct Bad {
+  std::string name;
+  std::string text;
+  int line;          // that the message names; 0: none
+  std::string said;  // part of the message
+};
+
+std::string many_hosts(int count) {
+  std::string hosts;
+  for (int i = 0; i < count; ++i)
+    hosts += "<host id=\"h" + std::to_string(i) + "\" speed=\"1Gf\"/>\n";
+  return hosts;
+}
+
+std::string long_route(int links) {
+  std::string body = "<host id=\"a\" speed=\"1Gf\"/><host id=\"b\" speed=\"1Gf\"/>\n";
+  std::string route = "<route src=\"a\" dst=\"b\">";
+  for (int i = 0; i < links; ++i) {
+    body += "<link id=\"l" + std::to_string(i) + "\" bandwidth=\"1MBps\" latency=\"0s\"/>";
+    route += "<link_ctn id=\"l" + std::to_string(i) + "\"/>";
+  }
+  return zone(body + route + "</route>");
+}
+
+std::vector<Bad> bad_files() {
+  const std::string first = "<link_ctn id=\"l\" direction=\"UP\"/>";
+  std::vector<Bad> files{
+      {"empty", "", 1, "well-formed"},
+      {"binary",
+       std::string("\x7f"
+                   "ELF\x02\x01\0\0",
+                   8),
+       1, "control character"},
+      {"not XML", "hello", 1, "well-formed"},
+      {"cut off", Pair{}.text().substr(0, 250), 0, "well-formed"},
+      {"crossed tags", doctype + "<platform version=\"4.1\"><zone></platform></zone>", 3,
+       "well-formed"},
+      {"another top element", "<html/>", 1, "expected <platform>"},
+      {"two top elements", Pair{}.text() + "<platform version=\"4.1\"/>", 11, "one top element"},
+      {"entities",
+       "<!DOCTYPE platform [<!ENTITY a \"1\"><!ENTITY b \"&a;&a;\">]>\n<platform "
+       "version=\"4.1\"/>",
+       1, "definitions of its own"},
+      {"no DOCTYPE", Pair{}.text().substr(Pair{}.text().find("<platform")), 1,
+       "add the line <!DOCTYPE"},
+      {"another DOCTYPE", "<!DOCTYPE html>\n<platform version=\"4.1\"/>", 2,
+       "expected that of platform"},
+      {"a byte order mark", "\xEF\xBB\xBF" + Pair{}.text(), 1, "without BOM"},
+      {"UTF-16", std::string("\xFF\xFE<\0?\0", 6), 1, "UTF-16"},
+      {"text behind the end", Pair{}.text() + "\nthe end\n", 0, "\"the end\""},
+      {"text before the beginning", "hosts:\n" + Pair{}.text(), 0, "outside the top element"},
+      {"an empty line before the declaration", "\n" + Pair{}.text(), 2, "very beginning"},
+      {"another encoding", "<?xml version='1.0' encoding='latin-1'?>\n" + Pair{}.text().substr(22),
+       1, "expected UTF-8"},
+      {"Latin-1", with_host("<host id=\"b\xFCro\" speed=\"1Gf\"/>"), 5, "byte 252"},
+      {"a reference to no character", with_host("<host id=\"a&#0;b\" speed=\"1Gf\"/>"), 5, "&#0;"},
+      {"a reference to a surrogate", with_host("<host id=\"a&#xD800;\" speed=\"1Gf\"/>"), 5,
+       "&#xD800;"},
+      {"a reference to nothing", with_host("<host id=\"a&b\" speed=\"1Gf\"/>"), 5, "\"&b\""},
+      {"an unknown entity", with_host("<host id=\"a&nbsp;b\" speed=\"1Gf\"/>"), 5, "&nbsp;"},
+      {"no zone", doctype + "<platform version=\"4.1\"/>", 3, "no <zone>"},
+      {"two zones",
+       doctype + "<platform version=\"4.1\">\n<zone id=\"a\" routing=\"Full\"/>\n<zone id=\"b\" "
+                 "routing=\"Full\"/>\n</platform>",
+       5, "second zone"},
+      {"zone in a zone", zone("<zone id=\"y\" routing=\"Full\"/>\n"), 5, "not supported"},
+      {"config", doctype + "<platform version=\"4.1\">\n<config/>\n</platform>", 4,
+       "sets SimGrid's options itself"},
+      {"no version", doctype + "<platform><zone id=\"z\" routing=\"Full\"/></platform>", 3,
+       "lacks attribute version"},
+      {"unknown routing", Pair{}.text("Vivaldi"), 4, "expected DijkstraCache"},
+      {"empty zone", zone(""), 4, "no <host>"},
+      {"a cluster", zone("<cluster id=\"c\"/>\n"), 5, "not supported"},
+      {"text between elements", zone("hosts:\n<host id=\"a\" speed=\"1Gf\"/>\n"), 4,
+       "contains text"},
+      {"host without id", with_host("<host speed=\"1Gf\"/>"), 5, "lacks attribute id"},
+      {"host with empty id", with_host("<host id=\"\" speed=\"1Gf\"/>"), 5, "0 bytes"},
+      {"host with a line break in its id", with_host("<host id=\"a&#10;b\" speed=\"1Gf\"/>"), 5,
+       "character U+000A"},
+      {"host with a blank in its id", with_host("<host id=\"a b\" speed=\"1Gf\"/>"), 5, "a blank"},
+      {"host with a direction override",
+       with_host("<host id=\"a\xE2\x80\xAE"
+                 "b\" speed=\"1Gf\"/>"),
+       5, "U+202E"},
+      {"host with a zero-width space", with_host("<host id=\"a&#x200B;\" speed=\"1Gf\"/>"), 5,
+       "U+200B"},
+      {"host with a control sequence of C1", with_host("<host id=\"a&#155;31m\" speed=\"1Gf\"/>"),
+       5, "U+009B"},
+      {"host with a long id",
+       with_host("<host id=\"" + std::string(300, 'a') + "\" speed=\"1Gf\"/>"), 5, "300 bytes"},
+      {"host twice", with_host("<host id=\"b\" speed=\"1Gf\"/>"), 6, "unique ids"},
+      {"host named as the zone", with_host("<host id=\"z\" speed=\"1Gf\"/>"), 5, "unique ids"},
+      {"id twice", with_host("<host id=\"a\" id=\"c\" speed=\"1Gf\"/>"), 5, "twice"},
+      {"speed without number", with_host("<host id=\"a\" speed=\"fast\"/>"), 5, "fast"},
+      {"unknown unit of speed", with_host("<host id=\"a\" speed=\"1GB\"/>"), 5, "1GB"},
+      {"speed 0", with_host("<host id=\"a\" speed=\"0f\"/>"), 5, "positive"},
+      {"negative speed", with_host("<host id=\"a\" speed=\"-1Gf\"/>"), 5, "-1Gf"},
+      {"infinite speed", with_host("<host id=\"a\" speed=\"inf\"/>"), 5, "inf"},
+      {"speed not a number", with_host("<host id=\"a\" speed=\"nanf\"/>"), 5, "nan"},
+      {"speed beyond double", with_host("<host id=\"a\" speed=\"1e999Gf\"/>"), 5, "1e999"},
+      {"core 0", with_host("<host id=\"a\" speed=\"1Gf\" core=\"0\"/>"), 5, "core=\"0\""},
+      {"core -1", with_host("<host id=\"a\" speed=\"1Gf\" core=\"-1\"/>"), 5, "core=\"-1\""},
+      {"core 1.5", with_host("<host id=\"a\" speed=\"1Gf\" core=\"1.5\"/>"), 5, "core=\"1.5\""},
+      {"core beyond bounds", with_host("<host id=\"a\" speed=\"1Gf\" core=\"99999999999999\"/>"), 5,
+       "core="},
+      {"changing speed", with_host("<host id=\"a\" speed=\"1Gf\" speed_file=\"x\"/>"), 5,
+       "speed_file"},
+      {"unknown prop of ours", with_props("<prop id=\"tandem:memroy\" value=\"1GB\"/>"), 5,
+       "tandem:memory"},
+      {"prop of ours without its prefix", with_props("<prop id=\"memory\" value=\"8GB\"/>"), 5,
+       "expected tandem:memory"},
+      {"memory without unit", with_props("<prop id=\"tandem:memory\" value=\"8\"/>"), 5, "8"},
+      {"memory 0", with_props("<prop id=\"tandem:memory\" value=\"0B\"/>"), 5, "positive"},
+      {"memory in seconds", with_props("<prop id=\"tandem:memory\" value=\"8s\"/>"), 5, "8s"},
+      {"memory bandwidth without unit",
+       with_props("<prop id=\"tandem:memory_bandwidth\" value=\"1e10\"/>"), 5, "1e10"},
+      {"memory twice",
+       with_props("<prop id=\"tandem:memory\" value=\"8GB\"/><prop id=\"tandem:memory\" "
+                  "value=\"4GB\"/>"),
+       5, "twice"},
+      {"slowdown 0", with_props("<prop id=\"tandem:slowdown\" value=\"0\"/>"), 5, "positive"},
+      {"slowdown with unit", with_props("<prop id=\"tandem:slowdown\" value=\"2s\"/>"), 5, "2s"},
+      {"negative disk bandwidth",
+       with_props("<prop id=\"tandem:disk_bandwidth\" value=\"-1MBps\"/>"), 5, "-1MBps"},
+      {"prop without value", with_props("<prop id=\"tandem:memory\"/>"), 5,
+       "lacks attribute value"},
+      {"prop of ours in a link",
+       with_link(
+           "<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\" sharing_policy=\"SPLITDUPLEX\"><prop "
+           "id=\"tandem:memory\" value=\"1GB\"/></link>"),
+       7, "expected tandem:jitter"},
+      {"two disks",
+       with_props("<disk id=\"d\" read_bw=\"1MBps\" write_bw=\"1MBps\"/><disk id=\"d\" "
+                  "read_bw=\"1MBps\" write_bw=\"1MBps\"/>"),
+       5, "second disk"},
+      {"disk against prop",
+       with_props("<prop id=\"tandem:disk_bandwidth\" value=\"2MBps\"/><disk id=\"d\" "
+                  "read_bw=\"1MBps\" write_bw=\"1MBps\"/>"),
+       5, "expected one value"},
+      {"disk without bandwidth", with_props("<disk id=\"d\"/>"), 5, "lacks attribute read_bw"},
+      {"no latency", with_link("<link id=\"l\" bandwidth=\"1MBps\"/>"), 7,
+       "lacks attribute latency"},
+      {"bandwidth 0", with_link("<link id=\"l\" bandwidth=\"0Bps\" latency=\"1ms\"/>"), 7,
+       "positive"},
+      {"negative bandwidth", with_link("<link id=\"l\" bandwidth=\"-1MBps\" latency=\"0s\"/>"), 7,
+       "-1MBps"},
+      {"unknown unit of bandwidth", with_link("<link id=\"l\" bandwidth=\"1Mb\" latency=\"0s\"/>"),
+       7, "1Mb"},
+      {"negative latency", with_link("<link id=\"l\" bandwidth=\"1MBps\" latency=\"-1ms\"/>"), 7,
+       "-1ms"},
+      {"unknown sharing policy",
+       with_link("<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\" sharing_policy=\"WIFI\"/>"), 7,
+       "SHARED"},
+      {"link twice",
+       with_link("<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\"/><link id=\"l\" "
+                 "bandwidth=\"1MBps\" latency=\"0s\"/>"),
+       7, "unique ids"},
+      {"link named as a direction of another",
+       with_link("<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\" "
+                 "sharing_policy=\"SPLITDUPLEX\"/><link "
+                 "id=\"l_UP\" bandwidth=\"1MBps\" latency=\"0s\"/>"),
+       7, "l_UP"},
+      {"route from nowhere", with_route("<route src=\"x\" dst=\"b\">" + first + "</route>"), 8,
+       "src=\"x\""},
+      {"route without dst", with_route("<route src=\"a\">" + first + "</route>"), 8,
+       "lacks attribute dst"},
+      {"route without links", with_route("<route src=\"a\" dst=\"b\"/>"), 8, "no link"},
+      {"route over an unknown link",
+       with_route("<route src=\"a\" dst=\"b\"><link_ctn id=\"x\"/></route>"), 8, "names no link"},
+      {"route without direction",
+       with_route("<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/></route>"), 8, "UP or DOWN"},
+      {"direction on a shared link",
+       Pair{.link = "<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\"/>"}.text(), 8,
+       "not SPLITDUPLEX"},
+      {"link twice on a route",
+       with_route("<route src=\"a\" dst=\"b\">" + first + first + "</route>"), 8,
+       "twice in one direction"},
+      {"symmetrical maybe",
+       with_route("<route src=\"a\" dst=\"b\" symmetrical=\"maybe\">" + first + "</route>"), 8,
+       "YES or NO"},
+      {"route twice",
+       with_route("<route src=\"a\" dst=\"b\">" + first + "</route>\n<route src=\"b\" dst=\"a\">" +
+                  first + "</route>"),
+       9, "given twice"},
+      {"no way back",
+       with_route("<route src=\"a\" dst=\"b\" symmetrical=\"NO\">" + first + "</route>"), 6,
+       "does not reach"},
+      {"isolated host", with_route(""), 6, "not reached"},
+      {"isolated router", with_host("<host id=\"a\" speed=\"1Gf\"/><router id=\"r\"/>"), 5,
+       "not reached"},
+      {"bypass route", with_route("<bypassRoute src=\"a\" dst=\"b\"/>"), 8, "not supported"},
+      {"Full without a route",
+       zone("<host id=\"a\" speed=\"1Gf\"/><host id=\"b\" speed=\"1Gf\"/><host id=\"c\" "
+            "speed=\"1Gf\"/><link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\"/><route src=\"a\" "
+            "dst=\"b\"><link_ctn "
+            "id=\"l\"/></route><route src=\"b\" dst=\"c\"><link_ctn id=\"l\"/></route>",
+            "Full"),
+       4, "no route from a to c"},
+      {"a route to itself", with_route("<route src=\"a\" dst=\"a\">" + first + "</route>"), 8,
+       "leads from a to itself"},
+      {"Floyd for thousands", zone(many_hosts(2100), "Floyd"), 4, "set routing=\"DijkstraCache\""},
+      {"a speed that no machine has", with_host("<host id=\"a\" speed=\"1e-300f\"/>"), 0,
+       "flop_rate is 1e-300"},
+      {"a bandwidth that no link has",
+       with_link("<link id=\"l\" bandwidth=\"1e-300Bps\" latency=\"0s\" "
+                 "sharing_policy=\"SPLITDUPLEX\"/>"),
+       0, "bandwidth is 1e-300"},
+      {"an endless latency",
+       with_link(
+           "<link id=\"l\" bandwidth=\"1Bps\" latency=\"1e300s\" sharing_policy=\"SPLITDUPLEX\"/>"),
+       0, "latency is 1e+300"},
+      {"a route of 1001 links", long_route(1001), 0, "1001 links, expected at most 1000"},
+      {"text in a host", with_props("fast"), 5, "contains text"},
+      {"text in a link", with_link("<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\">x</link>"), 7,
+       "contains text"},
+      {"CDATA in a zone", zone("<![CDATA[ ]]><host id=\"a\" speed=\"1Gf\"/>\n"), 4,
+       "contains text"},
+      {"trace with an unknown attribute", with_trace("period=\"3\"", "1 0.5"), 9, "period"},
+      {"trace with elements", with_trace("", "1 0.5<prop id=\"a\" value=\"b\"/>"), 9,
+       "not supported"},
+      {"trace that repeats", traced("4", "1 0.5"), 9, "periodicity=\"4\", expected -1"},
+      {"trace with period 0", traced("0", "1 0.5"), 9, "periodicity=\"0\""},
+      {"trace with period nan", traced("nan", "1 0.5"), 9, "periodicity=\"nan\""},
+      {"trace with period -inf", traced("-inf", "1 0.5"), 9, "periodicity=\"-inf\""},
+      {"trace with a word behind a comment", with_trace("", "1 0.5 <!-- --> often"), 9, "1 0.5"},
+      // What only SimGrid finds.
+      {"an old version",
+       [] {
+         std::string text = Pair{}.text();
+         return text.replace(text.find("4.1"), 3, "3.0");
+       }(),
+       0, "SimGrid"},
+      {"routes before hosts",
+       zone("<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\"/><route src=\"a\" "
+            "dst=\"b\"><link_ctn "
+            "id=\"l\"/></route><host id=\"a\" speed=\"1Gf\"/><host id=\"b\" speed=\"1Gf\"/>"),
+       0, "SimGrid"},
+      {"a route that SimGrid would not take",
+       zone("<host id=\"a\" speed=\"1Gf\"/><host id=\"b\" speed=\"1Gf\"/><router id=\"r\"/>"
+            "<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\"/><link id=\"m\" bandwidth=\"2MBps\" "
+            "latency=\"0s\"/><link "
+            "id=\"n\" bandwidth=\"3MBps\" latency=\"0s\"/>"
+            "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/><link_ctn id=\"m\"/><link_ctn "
+            "id=\"n\"/></route><route src=\"a\" dst=\"r\"><link_ctn id=\"m\"/></route><route "
+            "src=\"r\" dst=\"b\"><link_ctn id=\"n\"/></route>"),
+       0, "in SimGrid but"}};
+  std::string deep;
+  for (int i = 0; i < 100000; ++i) deep += "<zone id=\"z\" routing=\"Full\">";
+  files.push_back({"deep", doctype + "<platform version=\"4.1\">" + deep, 3, "well-formed"});
+  std::string closed = deep;
+  for (int i = 0; i < 100000; ++i) closed += "</zone>";
+  files.push_back({"deep and closed",
+                   doctype + "<platform version=\"4.1\">" + closed + "</platform>", 3,
+                   "not supported"});
+  files.push_back({"too many hosts", zone(many_hosts(9000)), 5 + 8192, "too many"});
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("sim/platform: each of more than 70 bad files is one line naming file, line and remedy") {
+  const std::vector<Bad> files = bad_files();
+  CHECK(files.size() > 70);
+  for (const Bad& bad : files) {
+    CAPTURE(bad.name);
+    const TemporaryFile file(bad.text);
+    const std::string error = error_of(file.path());
+    CAPTURE(error);
+    const std::string place =
+        file.path() + ":" + (bad.line > 0 ? std::to_string(bad.line) + ": " : "");
+    CHECK(error.substr(0, place.size()) == place);
+    CHECK(error.find(bad.said) != std::string::npos);
+    CHECK(error.find('\n') == std::string::npos);
+    CHECK(error.size() < 1500);
+  }
+}
+
+TEST_CASE("sim/platform: what is no regular file of reasonable size is refused") {
+  CHECK(error_of("/nonexistent/p.xml").find("no such file") != std::string::npos);
+  CHECK(error_of("").find("no such file") != std::string::npos);
+  CHECK(error_of("/tmp").find("not a regular file") != std::string::npos);
+  CHECK(error_of("/dev/zero").find("not a regular file") != std::string::npos);
+  const TemporaryFile large(std::string((std::size_t{16} << 20) + 1, ' '));
+  CHECK(error_of(large.path()).find("at most") != std::string::npos);
+}
+
+TEST_CASE("sim/platform: a file is never loaded as a library") {
+  // SimGrid opens names that end in .so with dlopen.
+  const TemporaryFile file(Pair{}.text(), ".so");
+  CHECK(error_of(file.path()) == "none");
+}
+
+TEST_CASE("sim/platform: what a file says is what the cluster has") {
+  const TemporaryFile file(Pair{.a = "<host id=\"a\" speed=\"1.5Gf\" core=\"4\">"
+                                     "<prop id=\"tandem:memory\" value=\"2GiB\"/>"
+                                     "<prop id=\"tandem:memory_bandwidth\" value=\"20GBps\"/>"
+                                     "<prop id=\"tandem:disk_bandwidth\" value=\"200MBps\"/>"
+                                     "<prop id=\"tandem:slowdown\" value=\"2.5\"/>"
+                                     "<prop id=\"vendor\" value=\"any\"/></host>"}
+                               .text());
+  const Platform platform = read_platform(file.path());
+  CHECK(platform.cluster.name() == "z");
+  CHECK(platform.cluster.size() == 2);
+  const model::Device& a = platform.cluster.devices()[0];
+  CHECK(a.name == "a");
+  CHECK(a.cores == 4);
+  CHECK(a.flop_rate.value() == doctest::Approx(6e9));
+  CHECK(a.memory.value() == 2.0 * 1024 * 1024 * 1024);
+  CHECK(a.memory_bandwidth.value() == doctest::Approx(20e9));
+  CHECK(a.disk_bandwidth.value() == doctest::Approx(200e6));
+  CHECK(a.slowdown == 2.5);
+  const model::Device& b = platform.cluster.devices()[1];
+  CHECK(b.memory.value() == 8.0 * 1024 * 1024 * 1024);
+  CHECK(b.disk_bandwidth.value() == 0.0);
+  CHECK(platform.defaults.size() == 4);
+  for (const std::string& line : platform.defaults) {
+    CAPTURE(line);
+    CHECK(line.substr(line.size() - 1) == "b");
+  }
+  const model::Route& route = platform.cluster.route(1, 0);
+  CHECK(route.latency.value() == doctest::Approx(1e-3));
+  CHECK(route.bandwidth.value() == doctest::Approx(12.5e6));
+  CHECK(route.hops.at(0).direction == model::Direction::down);
+}
+
+TEST_CASE("sim/platform: comments and CDATA split text without cutting it") {
+  for (const char* lines : {"30 0.5\n90 1\n", "<!-- slow -->30 0.5\n<!-- fast again -->\n90 1",
+                            "30 0.5<!-- -->\n<!-- -->90 1", "30 0.5<?note x?>\n90 1",
+                            "<![CDATA[30 0.5\n]]>90 1", "3<!-- -->0 0.5\n90 1"}) {
+    CAPTURE(lines);
+    const TemporaryFile file(with_trace("", lines));
+    const model::Cluster cluster = read_platform(file.path()).cluster;
+    const std::vector<model::SpeedChange>& speeds = cluster.devices()[0].speeds;
+    REQUIRE(speeds.size() == 2);
+    CHECK(speeds[0].at.value() == 30.0);
+    CHECK(speeds[0].factor == 0.5);
+    CHECK(speeds[1].at.value() == 90.0);
+    CHECK(speeds[1].factor == 1.0);
+  }
+}
+
+TEST_CASE("sim/platform: a route to itself is SimGrid's loopback where SimGrid takes it") {
+  const Pair pair;
+  const std::string loop =
+      "<route src=\"a\" dst=\"a\" symmetrical=\"NO\"><link_ctn id=\"m\"/></route>";
+  const std::string link = "<link id=\"m\" bandwidth=\"1MBps\" latency=\"0s\"/>";
+  for (const char* routing : {"Full", "Dijkstra", "DijkstraCache", "Floyd"}) {
+    CAPTURE(routing);
+    const TemporaryFile file(zone(pair.a + pair.b + pair.link + link + loop + pair.route, routing));
+    CHECK(error_of(file.path()) == "none");
+  }
+}
+
+TEST_CASE("sim/platform: names in all of the world's letters are kept apart") {
+  const TemporaryFile file(
+      zone("<host id=\"b\u00FCro\" speed=\"1Gf\"/><host id=\"b\u00E4ro\" speed=\"1Gf\"/>"
+           "<link id=\"\u7DDA\" bandwidth=\"1MBps\" latency=\"0s\"/>"
+           "<route src=\"b\u00FCro\" dst=\"b\u00E4ro\"><link_ctn id=\"\u7DDA\"/></route>"));
+  CHECK(error_of(file.path()) == "none");
+}
+
+TEST_CASE("sim/platform: every scenario loads") {
+  for (const std::string name :
+       {"a100-8x8", "flat3", "home4", "klonet8", "laptops4", "plain", "shelf4", "single"}) {
+    CAPTURE(name);
+    CHECK(error_of(scenarios_folder + name + ".xml") == "none");
+  }
+}
+
+TEST_CASE("sim/platform: a100-8x8 is NVLink within a server and its 400 Gbps without") {
+  const model::Cluster cluster = read_platform(scenarios_folder + "a100-8x8.xml").cluster;
+  REQUIRE(cluster.size() == 64);
+  for (model::DeviceIndex a = 0; a < 64; ++a) {
+    for (model::DeviceIndex b = 0; b < 64; ++b) {
+      if (a == b) continue;
+      const bool inside = a / 8 == b / 8;
+      CHECK(cluster.route(a, b).latency.value() == doctest::Approx(inside ? 2e-6 : 16e-6));
+      CHECK(cluster.route(a, b).bandwidth.value() == doctest::Approx(inside ? 300e9 : 50e9));
+    }
+  }
+}
+
+TEST_CASE("sim/platform: klonet8 is 4 ms and 300 Mbps between any two devices") {
+  const model::Cluster cluster = read_platform(scenarios_folder + "klonet8.xml").cluster;
+  REQUIRE(cluster.size() == 8);
+  for (model::DeviceIndex a = 0; a < 8; ++a) {
+    for (model::DeviceIndex b = 0; b < 8; ++b) {
+      if (a == b) continue;
+      CHECK(cluster.route(a, b).latency.value() == doctest::Approx(4e-3));
+      CHECK(cluster.route(a, b).bandwidth.value() == doctest::Approx(37.5e6));
+    }
+  }
+}
+
+TEST_CASE(
+    "sim/platform: home4, flat3 and shelf4 can be emulated on two cores: 1 / slowdown sums to at "
+    "most "
+    "1.3") {
+  for (const std::string name : {"home4", "flat3", "shelf4"}) {
+    CAPTURE(name);
+    const model::Cluster cluster = read_platform(scenarios_folder + name + ".xml").cluster;
+    REQUIRE(cluster.size() == (name == "flat3" ? 3 : 4));
+    double cores = 0.0;
+    const model::Device& first = cluster.devices()[0];
+    for (const model::Device& device : cluster.devices()) {
+      cores += 1.0 / device.slowdown;
+      // Nominal rates are those of one machine, slowed.
+      CHECK(device.flop_rate.value() * device.slowdown ==
+            doctest::Approx(first.flop_rate.value() * first.slowdown));
+      CHECK(device.memory_bandwidth.value() * device.slowdown ==
+            doctest::Approx(first.memory_bandwidth.value() * first.slowdown));
+    }
+    CHECK(cores <= 1.3);
+  }
+}
+
+TEST_CASE("sim/platform: a plain SimGrid file has every default stated") {
+  const Platform platform = read_platform(scenarios_folder + "plain.xml");
+  REQUIRE(platform.cluster.size() == 3);
+  CHECK(platform.defaults.size() == 4);
+  // Numbers without units are SimGrid's: flops and bytes a second, seconds.
+  CHECK(platform.cluster.devices()[2].flop_rate.value() == doctest::Approx(48492000.0));
+  CHECK(platform.cluster.devices()[2].disk_bandwidth.value() == doctest::Approx(180e6));
+  CHECK(platform.cluster.route(0, 2).latency.value() == doctest::Approx(1.059904e-3));
+  CHECK(platform.cluster.route(0, 2).bandwidth.value() == doctest::Approx(8158250.0));
+  CHECK(platform.cluster.route(2, 0).latency.value() == doctest::Approx(2.059904e-3));
+}
+
+}  // namespace tandem::sim::platform_test

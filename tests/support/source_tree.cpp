@@ -1,0 +1,11 @@
+#include "tests/support/source_tree.hpp"
+
+namespace tandem::testing {
+
+std::filesystem::path in_sources(std::string_view path) {
+  return std::filesystem::path(TANDEM_SOURCE_DIR) / path;
+}
+
+std::filesystem::path program() { return TANDEM_PROGRAM; }
+
+}  // namespace tandem::testing
