@@ -9,6 +9,10 @@ target_compile_options(
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(tandem_options INTERFACE -Wno-restrict)
 endif()
+# Builds that check also have the standard library check indices and iterators.
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_definitions(tandem_options INTERFACE _GLIBCXX_ASSERTIONS)
+endif()
 if(TANDEM_SANITIZE)
   target_compile_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE}
                                                   -fno-omit-frame-pointer)

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exec/gguf/gguf_file.hpp"
-#include "exec/session/master.hpp"
+#include "exec/session/plan_workers.hpp"
 #include "exec/weights/source/layout.hpp"
 #include "model/base/system_fault.hpp"
 
