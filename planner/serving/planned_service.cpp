@@ -23,7 +23,7 @@ constexpr std::size_t kMostIdBytes = 200;  // as in a workload file
 constexpr std::int64_t kMostServiceTokens = std::numeric_limits<std::int32_t>::max();
 constexpr const char* kPlanAgain = "; make the plan again with `tandem plan`";
 
-InferenceRequest read_request(const JsonValue& value) {
+InferenceRequest read_planned_request(const JsonValue& value) {
   value.expect_keys({"id", "arrival_s", "prompt_tokens", "new_tokens"});
   return {.id = value.at("id").line(kMostIdBytes),
           .arrival_s = value.at("arrival_s").number(0.0, model::limits::kMostTime),
@@ -38,7 +38,7 @@ std::vector<InferenceRequest> read_requests(const JsonValue& value) {
   requests.reserve(count);
   std::set<std::string> ids;
   for (std::size_t i = 0; i < count; ++i) {
-    const InferenceRequest& request = requests.emplace_back(read_request(value.at(i)));
+    const InferenceRequest& request = requests.emplace_back(read_planned_request(value.at(i)));
     if (request.id.empty() || !ids.insert(request.id).second)
       value.at(i).at("id").fail("a name that no request before has");
     if (i > 0 && request.arrival_s < requests[i - 1].arrival_s)
