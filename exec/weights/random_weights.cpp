@@ -57,7 +57,7 @@ bool is_norm(WeightName weight) {
 }
 
 // Every tensor of the model, once, in the order of the shards' blocks.
-std::vector<RandomTensor> tensors_of(const model::Transformer& m) {
+std::vector<RandomTensor> random_tensors_of(const model::Transformer& m) {
   const model::Share whole{{0, static_cast<std::int32_t>(m.layers)},
                            {0, static_cast<std::int32_t>(m.heads)},
                            {0, static_cast<std::int32_t>(m.intermediate)},
@@ -157,7 +157,7 @@ void random_values(std::uint64_t seed, std::string_view name, std::uint64_t firs
 
 void write_random_weights(const model::Transformer& transformer, std::uint64_t seed,
                           model::DType dtype, const fs::path& folder, std::uint64_t file_limit) {
-  const std::vector<RandomTensor> tensors = tensors_of(transformer);
+  const std::vector<RandomTensor> tensors = random_tensors_of(transformer);
   const auto element_bytes = static_cast<std::uint64_t>(model::size_of(dtype));
   const auto groups = split(tensors, element_bytes, file_limit);
 
