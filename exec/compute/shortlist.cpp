@@ -15,7 +15,7 @@ namespace {
 constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
 // Likeliest first, the smaller id among equals.
-bool before(const Candidate& a, const Candidate& b) {
+bool ranks_before(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
@@ -45,7 +45,7 @@ void find_best(std::span<const float> logits, std::int32_t first, std::size_t co
     best.push_back({id_of(i), logits[i]});
   }
   // The worst is on top. Ids ascend, so what is as good as it comes after it.
-  std::ranges::make_heap(best, before);
+  std::ranges::make_heap(best, ranks_before);
   for (std::size_t begin = enough; begin < logits.size(); begin += kBlock) {
     const std::size_t end = std::min(logits.size(), begin + kBlock);
     const float least = best.front().logit;
@@ -55,12 +55,12 @@ void find_best(std::span<const float> logits, std::int32_t first, std::size_t co
     for (std::size_t i = begin; i < end; ++i) {
       check(logits[i], id_of(i));
       if (logits[i] <= best.front().logit) continue;
-      std::ranges::pop_heap(best, before);
+      std::ranges::pop_heap(best, ranks_before);
       best.back() = {id_of(i), logits[i]};
-      std::ranges::push_heap(best, before);
+      std::ranges::push_heap(best, ranks_before);
     }
   }
-  std::ranges::sort_heap(best, before);
+  std::ranges::sort_heap(best, ranks_before);
 }
 
 void tell_candidates(std::span<const float> logits, std::int32_t first,
@@ -109,7 +109,7 @@ double merge_candidates(std::span<const float> told, std::size_t columns,
   if (best.empty())
     throw Error("sampling: no candidates, expected some; a message is corrupt, run again");
   const auto kept = best.begin() + static_cast<std::ptrdiff_t>(std::min(count, best.size()));
-  std::partial_sort(best.begin(), kept, best.end(), before);
+  std::partial_sort(best.begin(), kept, best.end(), ranks_before);
   best.erase(kept, best.end());
   double denominator = 0.0;
   for (std::size_t part = 0; part < told.size(); part += columns) {
