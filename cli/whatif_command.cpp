@@ -34,9 +34,9 @@ using study::WhatIfChange;
 // Less than this is no help worth a line.
 constexpr double kWorthSaying = 0.005;
 
-using Served = std::optional<study::ServedWorkload>;
+using ServedRequests = std::optional<study::ServedWorkload>;
 
-Json to_json(const WhatIf& answer, const Served& served) {
+Json to_json(const WhatIf& answer, const ServedRequests& served) {
   Json json{{"requests", served ? served->requests.size() : 1},
             {"policy", served ? Json(served->policy->name) : Json()},
             {"chunk", served && served->chunk > 0 ? Json(served->chunk) : Json()},
@@ -56,7 +56,7 @@ Json to_json(const WhatIf& answer, const Served& served) {
 
 std::string percent(double gain) { return model::fixed(100.0 * std::abs(gain), 1) + "%"; }
 
-void print(const planner::Plan& plan, const WhatIf& answer, const Served& served,
+void print(const planner::Plan& plan, const WhatIf& answer, const ServedRequests& served,
            std::ostream& out) {
   out << plan.model.name << " on " << plan.cluster.name() << ", strategy " << plan.strategy << ", "
       << (served ? to_text(*served) : to_text(plan.workload)) << ": a request takes "
@@ -127,7 +127,7 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
   const std::string& path = options.positional(0);
   const planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
   const planner::Plan& plan = file.plan;
-  const Served served = predicted_workload(options, file, path);
+  const ServedRequests served = predicted_workload(options, file, path);
   const bool quiet = options.has("quiet");
   const bool json = options.has("json");
   options.settle();
