@@ -343,7 +343,8 @@ TEST_CASE("exec/session: a request that arrives in the far future is waited for"
     RequestServing serving(options, {}, {.rows = 1, .positions = 64, .sequences = 1}, dilation);
     const Clock::time_point begin = Clock::now();
     ServingHands hands;
-    hands.wait_until = [&](Clock::time_point when) {
+    hands.wait_until = [&](Clock::time_point when, const std::string& what) {
+      CHECK_FALSE(what.empty());
       CHECK(when - begin >= std::chrono::seconds(1'000'000'000));
       throw Error("as late as that");
     };
@@ -363,7 +364,7 @@ TEST_CASE("exec/session: the steps that are left are told from the tokens a step
     RequestServing serving(options, {kStop}, {.rows = 4, .positions = 1024, .sequences = 2}, 1.0);
     std::vector<std::int64_t> left;
     ServingHands hands;
-    hands.wait_until = [](Clock::time_point) {};
+    hands.wait_until = [](Clock::time_point, const std::string&) {};
     hands.announce = [](std::int32_t, const model::Batch&, const std::vector<std::int32_t>&) {};
     hands.after_step = [](std::int32_t) {};
     hands.on_token = [](std::size_t, std::int32_t, bool) {};
