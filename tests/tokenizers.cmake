@@ -22,6 +22,7 @@ set_tests_properties("exec/chat: its vectors can be made again, byte by byte"
 # Random templates by Jinja2 and by tandem; run it with other seeds to look for differences.
 add_executable(tandem_chat_render chat/render_template.cpp)
 target_link_libraries(tandem_chat_render PRIVATE tandem::exec nlohmann_json::nlohmann_json tandem_options)
+add_dependencies(tandem_all_tests tandem_chat_render)
 add_test(NAME "exec/chat: random templates render as Jinja2 renders them"
          COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/chat/compare_random.py $<TARGET_FILE:tandem_chat_render> 500 1)
 set_tests_properties("exec/chat: random templates render as Jinja2 renders them"

@@ -106,7 +106,7 @@ def check_paths(page):
     tops = "model|planner|sim|exec|study|cli|tests|bench|plots|scenarios|cmake|docs|\\.ci|include|advice|serve"
     for number, line in prose(page):
         for word in re.findall(r"`([^`]+)`", line):
-            word = re.sub(r"/NAME\b.*", "/", word)  # a file that the reader writes
+            word = re.sub(r"/NAME(?![A-Z]).*", "/", word)  # a file that the reader writes
             if re.fullmatch(rf"(?:{tops})/[\w.*/{{}},-]*", word) and not list(ROOT.glob(word.rstrip("/"))):
                 yield number, f"'{word}' is no file or folder of the tree; correct the path"
 

@@ -91,9 +91,11 @@ for folder in sorted(models.glob("*/eval/sparse_loss.json")):
     document = json.loads(folder.read_text())
     with open(model / "eval" / "sparse.csv") as file:
         lines = list(csv.DictReader(file))
-    for name, value in sparse_loss.fitted(lines).items():
-        check(alike(document[name], value), f"{folder}: '{name}' is not what the fit makes of sparse.csv; make it "
-              "again with sparse_loss.py --fit-only")
+    made = sparse_loss.fitted(lines)
+    for name, value in made.items():
+        if name != "terms":
+            check(alike(document[name], value), f"{folder}: '{name}' is not what the fit makes of sparse.csv; make it "
+                  "again with sparse_loss.py --fit-only")
     check(document["weights"] == sparse_loss.weights_of(model), f"{folder}: measured of other weights")
     names = [f"layers_{begin}_to_{end - 1}" for begin, end in document["bands"]]
     levels = len(document["places"]["groups"]) + 2
@@ -103,6 +105,11 @@ for folder in sorted(models.glob("*/eval/sparse_loss.json")):
         # Two levels are as more of them whose ratios are alike.
         drops.append([by_level if int(line["levels"]) == levels else by_level * (levels - 1) for by_level in by_band])
         losses.append(float(line["bits_per_byte"]) - document["measured"]["dense_bits_per_byte"])
+    # Several sets of terms predict the same losses of what was measured, and which one the solver ends in depends on
+    # how a machine rounds: so it is the losses that are compared.
+    differ = loss_of(made, numpy.array(drops)) - loss_of(document, numpy.array(drops))
+    check(abs(differ).max() <= 1e-5, f"{folder}: 'terms' are not what the fit makes of sparse.csv, but "
+          f"{abs(differ).max()} off; make it again with sparse_loss.py --fit-only")
     errors = loss_of(document, numpy.array(drops)) - numpy.array(losses)
     check(abs(errors).max() <= 2 * document["held_out"]["worst"], f"{folder}: a measured setting is off by "
           f"{abs(errors).max()}")
