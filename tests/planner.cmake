@@ -19,6 +19,7 @@ tandem_tests(
     planner/plan/outdated_profiles_test.cpp
     planner/search/format_plans_test.cpp
     planner/strategy/strategy_conflicts_test.cpp
+    planner/strategy/strategy_contract_test.cpp
     planner/planner_fixture.cpp
     planner/strategy/csps_test.cpp
     planner/strategy/common/gathered_weights_test.cpp

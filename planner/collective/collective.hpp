@@ -1,7 +1,7 @@
 #pragma once
 
 // A collective is a lowering as well: of one sum into transfers and additions, in an order that
-// does not depend on who is fast. Each is one file here; this is their table.
+// does not depend on who is fast. Each is one source here, named in CMakeLists.txt.
 
 #include <cstdint>
 #include <functional>

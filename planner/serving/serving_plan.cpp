@@ -45,7 +45,7 @@ std::string fewer_in_flight(std::int64_t steps) {
 }  // namespace
 
 std::int64_t useful_steps(const Request& request, const Policy& policy) {
-  if (!find_strategy(request.strategy).splits_layers || must_stream(request)) return 1;
+  if (!find_strategy(request.strategy).sharding.splits_layers() || must_stream(request)) return 1;
   if (request.rounds.value_or(1) > 1) return 1;  // each step goes round several times
   return policy.alone ? kMostSteps : std::int64_t{request.cluster.size()};
 }

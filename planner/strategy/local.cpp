@@ -8,7 +8,6 @@ namespace {
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   model::TaskGraph graph(batch, plan.wire);
-  declare_buffers(graph, plan);
   WindowTasks window(graph, plan);
   DeviceTasks master(graph, plan.model, plan.master, &window);
   const model::Share& share = plan.devices[static_cast<std::size_t>(plan.master)].share;

@@ -1,4 +1,30 @@
-#include "planner/strategy/spread.hpp"
+// Every device holds all weights of all layers, the master besides the embedding and the head, and
+// of a sequence's keys and values those of its own positions, for good, as the plan deals them
+// (strategy/common/positions.hpp). One step, a prompt or a new token:
+//   master: embed; send rows of hidden to their owners
+//   each layer, each owner i of rows S_i:
+//     norm, Q, K, V of S_i; K and V stay
+//     Q of S_i to every device j with keys that they may see
+//     each j: attention of S_i over its keys, and result and softmax back to i, who merges
+//     output projection, residual, FFN of S_i
+//   the row that the result needs: to the master, which samples
+// With a causal mask rows see only parts before their own, with a window only those near enough.
+// In the last layer only rows go on that the result needs.
+//   bytes of a layer and pair (i, j), e an element, H heads of d:
+//     |S_i| (2 H d e + 8 H)
+//   of a new token, N parts: (N - 1) of these with |S_i| = 1, and e h to the owner and back, unless
+//   it is the master
+// Where keys and values move instead (DecodeMoves::keys_each_step, the paper's baseline), a new
+// token's owner asks each part for those of a layer and gets them: of part j, K key/value heads,
+//   4 + |positions of j that the token may see| 2 K d e   bytes of a layer
+// It keeps them for as long as it attends them, part by part, and merges the results itself.
+// Prompts move queries all the same. Where they move once (DecodeMoves::keys_once), the master has
+// the prompt's last part, and in the step of the prompt, behind all else, what others keep comes to
+// it (migrate_cache); new tokens are then its own, as in strategy `local`.
+// Where devices have columns of the FFN of new tokens (planner/search/token_ffn.hpp), a token's
+// owner sends them the residual stream after attention and gets the sum of what they compute,
+// instead of computing the FFN alone: with M of them beside it, M (h e + h e') bytes a layer, e' of
+// a sum. One sequence at a time, whose prompt has the plan's length; weights do not stream.
 
 #include <algorithm>
 #include <limits>
@@ -11,6 +37,7 @@
 #include "planner/strategy/common/block.hpp"
 #include "planner/strategy/common/cover.hpp"
 #include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/positions.hpp"
 #include "planner/strategy/common/rows.hpp"
 #include "planner/strategy/common/spread_attention.hpp"
@@ -97,7 +124,7 @@ class Lowering {
         first_(first),
         gathers_(!prompt && plan.decode_moves == DecodeMoves::keys_each_step),
         migrates_(prompt && migrates(plan)),
-        shares_ffn_(batch.rows() == 1 && shares_token_ffn(plan)) {
+        shares_ffn_(batch.rows() == 1 && has_column_parts(plan)) {
     const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].device == plan.master) master_ = i;
@@ -116,7 +143,6 @@ class Lowering {
   ~Lowering() = default;
 
   model::TaskGraph run() && {
-    declare();
     const TaskIndex embedded = parts_[master_].tasks.embed();
     for (Part& part : parts_) {
       if (part.rows.empty()) continue;
@@ -145,14 +171,6 @@ class Lowering {
     TaskIndex attended = -1;  // its rows, so far
     TaskIndex asked = -1;     // for its keys and values, where those move
   };
-  void declare() {
-    for (const Part& part : parts_) {
-      const model::Share& share = share_of(*plan_, part.device);
-      declare_buffers(graph_, *plan_, part.device,
-                      buffers(*plan_, part.device, share, share.head && heads_at_once(*plan_)));
-    }
-  }
-
   [[nodiscard]] bool is_causal() const {
     return plan_->model.architecture().mask == model::Mask::causal;
   }
@@ -426,7 +444,7 @@ void check_positions(const Plan& plan) {
 
 // Those of the FFN of new tokens follow one another, if anybody has some.
 void check_columns(const Plan& plan) {
-  if (!shares_token_ffn(plan)) return;
+  if (!has_column_parts(plan)) return;
   std::int32_t next = 0;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const Range columns = plan.devices[d].share.part.columns;
@@ -499,12 +517,10 @@ Strategy spread_strategy() {
           .summary =
               "a sequence's positions split over devices that all hold the whole model, for good: "
               "queries go to the keys (CSPS, decode over a spread cache)",
-          .replicates = true,
-          .streams = false,
-          .parts_cache = true,
-          .moves_keys = true,
-          .migrates = true,
-          .shares_tokens = true,
+          .sharding = {.weights = Weights::replicated,
+                       .prefill = PrefillRows::with_cache,
+                       .cache = KvCache::by_position,
+                       .decode = Decode::owner},
           .allreduce = "star",
           .tasks = lower,
           .check = check,

@@ -20,7 +20,6 @@ std::vector<DeviceIndex> everybody(const Plan& plan) {
 // The master embeds and sends the residual stream to every worker; all of them are one group.
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   model::TaskGraph graph(batch, plan.wire);
-  declare_buffers(graph, plan);
   WindowTasks window(graph, plan);
   const std::vector<DeviceIndex> devices = everybody(plan);
   DeviceTasks master(graph, plan.model, plan.master, &window);
@@ -43,8 +42,10 @@ void check(const Plan& plan) {
 Strategy tensor_strategy() {
   return {.name = "tensor",
           .summary = "heads and FFN columns split over all devices, two all-reduces a layer",
-          .splits = true,
-          .splits_head = true,
+          .sharding = {.weights = Weights::heads_and_columns,
+                       .prefill = PrefillRows::whole,
+                       .cache = KvCache::by_heads,
+                       .decode = Decode::tensor},
           .allreduce = "star",
           .tasks = lower,
           .check = check};

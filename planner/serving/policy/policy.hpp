@@ -1,7 +1,8 @@
 #pragma once
 
 // A policy says which of the requests that wait are taken up, and when. Each is one file in
-// policy/; this is their table. What is under way goes on in every step, whatever the policy.
+// policy/, named in its CMakeLists.txt. What is under way goes on in every step, whatever the
+// policy.
 
 #include <cstddef>
 #include <cstdint>

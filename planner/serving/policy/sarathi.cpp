@@ -4,8 +4,6 @@
 // Stall-free batching: Agrawal et al., Taming Throughput-Latency Tradeoff in LLM Inference with
 // Sarathi-Serve, OSDI 2024, algorithm 3.
 
-#include "planner/serving/policy/sarathi.hpp"
-
 #include "planner/serving/policy/continuous.hpp"
 
 namespace tandem::planner {

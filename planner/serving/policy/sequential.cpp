@@ -1,8 +1,8 @@
 // One request after another, in the order of their arrival.
 
-#include "planner/serving/policy/sequential.hpp"
-
 #include <algorithm>
+
+#include "planner/serving/policy/policy.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -2,9 +2,9 @@
 // ones when all of these have ended. Those that end earlier leave the steps, so no rows are
 // computed in vain.
 
-#include "planner/serving/policy/static_batch.hpp"
-
 #include <algorithm>
+
+#include "planner/serving/policy/policy.hpp"
 
 namespace tandem::planner {
 namespace {

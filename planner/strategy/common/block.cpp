@@ -7,9 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "planner/strategy/common/head.hpp"
-#include "planner/strategy/common/lowering.hpp"
-
 namespace tandem::planner {
 
 using model::BufferKind;
@@ -89,42 +86,6 @@ TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transfo
   task.columns = hidden_columns(transformer);
   task.input = task.output = kHidden;
   return graph.add(task, after);
-}
-
-namespace {
-
-// Where candidates are sent, each device has logits of its own rows of the head alone, and the
-// master room for all devices' candidates.
-void declare(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex d,
-             model::BufferDeclaration buffer) {
-  if (buffer.name.kind != BufferKind::logits || plan.candidates == 0)
-    return graph.declare(d, buffer);
-  const Range own = model::head_rows(plan.model, plan.devices[static_cast<std::size_t>(d)].share);
-  buffer.columns = own.size();
-  buffer.first = own.begin;
-  graph.declare(d, buffer);
-  const Range told = d == plan.master ? all_candidates(plan) : candidates_of(plan, d);
-  buffer.name = kCandidates;
-  buffer.columns = told.size();
-  buffer.first = told.begin;
-  graph.declare(d, buffer);
-}
-
-}  // namespace
-
-void declare_buffers(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex device,
-                     const std::vector<model::BufferDeclaration>& buffers) {
-  for (const model::BufferDeclaration& buffer : buffers) declare(graph, plan, device, buffer);
-}
-
-void declare_buffers(model::TaskGraph& graph, const Plan& plan) {
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    const model::Share& share = plan.devices[d].share;
-    declare_buffers(graph, plan, static_cast<model::DeviceIndex>(d),
-                    find_strategy(plan.strategy)
-                        .buffers_of(plan, static_cast<model::DeviceIndex>(d), share,
-                                    share.head && heads_at_once(plan)));
-  }
 }
 
 DeviceTasks::DeviceTasks(model::TaskGraph& graph, const model::Transformer& transformer,

@@ -115,12 +115,6 @@ class DeviceTasks {
 // are joined, those of one segment, which has one row of logits, are not.
 [[nodiscard]] std::vector<model::Range> sampled_runs(const model::Batch& batch);
 
-// Declares what each device of `plan` with a share of the model has, but for receive buffers.
-void declare_buffers(model::TaskGraph& graph, const Plan& plan);
-// The same of one device that has these.
-void declare_buffers(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex device,
-                     const std::vector<model::BufferDeclaration>& buffers);
-
 // Rows of the residual stream, from one device to the same rows of another.
 model::TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transformer,
                              model::DeviceIndex from, model::DeviceIndex to, model::Range rows,

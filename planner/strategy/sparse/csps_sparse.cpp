@@ -38,14 +38,6 @@ Range times(Range range, std::int64_t factor) {
   return {range.begin * f, range.end * f};
 }
 
-void declare(model::TaskGraph& graph, const Plan& plan) {
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    const model::Share& share = plan.devices[d].share;
-    declare_buffers(graph, plan, static_cast<DeviceIndex>(d),
-                    sparse_buffers(plan, share, share.head && heads_at_once(plan)));
-  }
-}
-
 // One sequence's step, as devices make it of their tasks.
 class Lowering {
  public:
@@ -55,7 +47,6 @@ class Lowering {
         heads_(all(plan.model.heads)),
         graph_(batch, plan.wire),
         window_(graph_, plan) {
-    declare(graph_, plan);
     for (const DeviceIndex device : sparse_->order)
       places_.push_back({.device = device, .tasks = {graph_, plan.model, device, &window_}});
   }

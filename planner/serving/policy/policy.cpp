@@ -1,20 +1,10 @@
+#include "planner/serving/policy/policy.hpp"
+
 #include <algorithm>
 
 #include "model/base/error.hpp"
-#include "planner/serving/policy/continuous.hpp"
-#include "planner/serving/policy/policy.hpp"
-#include "planner/serving/policy/recurrent_policy.hpp"
-#include "planner/serving/policy/sarathi.hpp"
-#include "planner/serving/policy/sequential.hpp"
-#include "planner/serving/policy/static_batch.hpp"
 
 namespace tandem::planner {
-
-const std::vector<Policy>& policies() {
-  static const std::vector<Policy> table{sequential_policy(), static_batch_policy(),
-                                         sarathi_policy(), continuous_policy(), recurrent_policy()};
-  return table;
-}
 
 const Policy& find_policy(std::string_view name) {
   std::string known;
