@@ -48,7 +48,6 @@ using model::BufferKind;
 using model::BufferRef;
 using model::DeviceIndex;
 using model::Range;
-using model::Task;
 using model::TaskIndex;
 using model::WeightBlock;
 
@@ -153,17 +152,10 @@ class Lowering {
 
   TaskIndex send(const Rank& from, const Rank& to, BufferRef buffer, std::int32_t layer, Range rows,
                  Range columns, TaskIndex after) {
-    Task task;
-    task.kind = model::TaskKind::transfer;
-    task.lane = model::LaneKind::channel;
-    task.wire = graph_.wire();
-    task.device = from.device;
-    task.peer = to.device;
-    task.layer = layer;
-    task.rows = rows;
-    task.columns = columns;
-    task.input = task.output = buffer;
-    return graph_.add(task, {after});
+    return graph_.add(model::transfer_task(
+                          {.device = from.device, .layer = layer, .rows = rows, .columns = columns},
+                          to.device, buffer, buffer, graph_.wire()),
+                      {after});
   }
 
   TaskIndex send_stream(const Rank& from, const Rank& to, Range rows, TaskIndex after) {

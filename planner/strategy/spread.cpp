@@ -49,11 +49,9 @@ using model::BufferKind;
 using model::BufferRef;
 using model::DeviceIndex;
 using model::Range;
-using model::Task;
 using model::TaskIndex;
 using model::WeightBlock;
 
-constexpr BufferRef kQuery{BufferKind::query, 0};
 constexpr BufferRef kAttention{BufferKind::attention, 0};
 constexpr BufferRef kSoftmax{BufferKind::softmax, 0};
 constexpr BufferRef kHidden{BufferKind::hidden, 0};
@@ -242,41 +240,34 @@ class Lowering {
     if (layer == 0) ask(others, owner.stream, layer);
     std::vector<TaskIndex> arrivals;
     for (const Part* const other : others) {
-      Task task;
-      task.kind = model::TaskKind::transfer;
-      task.lane = model::LaneKind::channel;
-      task.wire = graph_.wire();
-      task.device = other->device;
-      task.peer = owner.device;
-      task.layer = layer;
-      task.rows = owner.active;
-      task.columns = all(2 * plan_->model.kv_heads * plan_->model.head_dim);
-      task.keys = seen(owner, *other, window);
-      task.input = kKeyValue;
-      task.output = kArrived;
-      arrivals.push_back(graph_.add(task, {other->asked}));
+      arrivals.push_back(
+          graph_.add(model::cache_transfer_task(
+                         {.device = other->device,
+                          .layer = layer,
+                          .rows = owner.active,
+                          .columns = all(2 * plan_->model.kv_heads * plan_->model.head_dim)},
+                         owner.device, seen(owner, *other, window), graph_.wire()),
+                     {other->asked}));
     }
+    const model::TaskExtent heads{.device = owner.device,
+                                  .layer = layer,
+                                  .rows = owner.active,
+                                  .columns = all(plan_->model.heads)};
     const auto attends = [&](Range keys, bool of_arrived, TaskIndex after) {
-      Task task;
-      task.kind = model::TaskKind::attend;
-      task.device = owner.device;
-      task.layer = layer;
-      task.rows = owner.active;
-      task.columns = all(plan_->model.heads);
-      task.keys = keys;
-      task.window = static_cast<std::int32_t>(window);
-      task.later_keys = !is_causal();
-      task.statistics = !others.empty();
-      task.of_arrived = of_arrived;
-      task.input = kQuery;
-      task.output = of_arrived ? arriving(kAttention) : kAttention;
-      return graph_.add(task, {after, owner.projected});
+      return graph_.add(
+          model::attend_task(heads, {.keys = keys,
+                                     .window = static_cast<std::int32_t>(window),
+                                     .causal = is_causal(),
+                                     .statistics = !others.empty(),
+                                     .of_arrived = of_arrived,
+                                     .output = of_arrived ? arriving(kAttention) : kAttention}),
+          {after, owner.projected});
     };
     owner.attended = attends(owner.keys, false, owner.projected);
     for (std::size_t i = 0; i < others.size(); ++i) {
       const TaskIndex made = attends(seen(owner, *others[i], window), true, arrivals[i]);
-      owner.attended = graph_.add(merge_task(owner.device, layer, owner.active, plan_->model.heads),
-                                  {owner.attended, made, made});
+      owner.attended =
+          graph_.add(model::merge_task(heads, arriving(kAttention)), {owner.attended, made, made});
     }
     if (layer + 1 == plan_->model.layers) return;
     std::vector<Part*> next;
@@ -288,16 +279,12 @@ class Lowering {
 
   void ask(const std::vector<Part*>& others, TaskIndex after, std::int32_t layer) {
     for (Part* const other : others) {
-      Task task;
-      task.kind = model::TaskKind::transfer;
-      task.lane = model::LaneKind::channel;
-      task.device = parts_.back().device;
-      task.peer = other->device;
-      task.layer = layer;
-      task.rows = parts_.back().active;
-      task.columns = {0, 1};
-      task.input = task.output = kHidden;
-      other->asked = graph_.add(task, {after});
+      other->asked = graph_.add(model::transfer_task({.device = parts_.back().device,
+                                                      .layer = layer,
+                                                      .rows = parts_.back().active,
+                                                      .columns = {0, 1}},
+                                                     other->device, kHidden, kHidden),
+                                {after});
     }
   }
 
