@@ -155,7 +155,8 @@ class Search {
       const bool one_by_one = question_->request.objective != planner::Objective::throughput &&
                               question_->served->steps <= 1;
       if (!planner::serves(policy, question_->served->chunk)) continue;
-      if ((policy.several || one_by_one) && (!policy.alone || strategy.sharding.splits_layers()))
+      if ((policy.several() || one_by_one) &&
+          (!policy.alone() || strategy.sharding.splits_layers()))
         all.push_back(&policy);
     }
     std::ranges::reverse(all);  // of equals the one that keeps nobody waiting
@@ -400,7 +401,7 @@ std::string why_first(const Choice& choice) {
            std::string(devices(0) < devices(1) ? ", and it needs fewer devices" : "");
   }
   const Policy* const policy = choice.contenders[0].policy;
-  const bool many = policy != nullptr && policy->several;
+  const bool many = policy != nullptr && policy->several();
   if (first.sharding.is_local())
     return "use one device: what the others would save is less than what messages to them take";
   if (first.sharding.splits_layers()) {

@@ -60,7 +60,7 @@ using Json = nlohmann::ordered_json;
 
 // Whether requests go round the stages of `plan`.
 bool goes_round(const planner::Plan& plan, const std::optional<Served>& served) {
-  return served && served->policy->alone && planner::sharding_of(plan).splits_layers();
+  return served && served->policy->alone() && planner::sharding_of(plan).splits_layers();
 }
 
 // Of the one request that `plan` is for, or of its first token; many share steps, which no bound
@@ -137,7 +137,7 @@ planner::Objective objective_of(const Options& options, const planner::Strategy&
     if (!any) known = {Objective::request};
     known.push_back(Objective::throughput);
   }
-  const bool rings = served && served->policy->alone && strategy.sharding.splits_layers();
+  const bool rings = served && served->policy->alone() && strategy.sharding.splits_layers();
   std::string_view usual = to_string(Objective::request);
   if (served && (any || rings)) usual = to_string(Objective::throughput);
   if (!served && options.text_or("objective", "") == "throughput")

@@ -9,8 +9,7 @@ namespace tandem::planner {
 Policy recurrent_policy() {
   return {.name = "recurrent",
           .summary = "a step each, going round; who ends lets the next in",
-          .several = true,
-          .alone = true,
+          .step = StepContents::one_of_many,
           .admit = continuous_policy().admit};
 }
 

@@ -11,8 +11,7 @@ namespace tandem::planner {
 Policy sarathi_policy() {
   return {.name = "sarathi",
           .summary = "continuous, decoding and chunks of prompts within one budget",
-          .several = true,
-          .budget = true,
+          .step = StepContents::within_chunk,
           .admit = continuous_policy().admit};
 }
 

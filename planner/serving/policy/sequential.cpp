@@ -17,7 +17,7 @@ Admission admit(const Moment& moment) {
 Policy sequential_policy() {
   return {.name = "sequential",
           .summary = "one request after another",
-          .several = false,
+          .step = StepContents::one_request,
           .admit = admit};
 }
 

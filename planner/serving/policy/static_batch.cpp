@@ -18,8 +18,7 @@ Admission admit(const Moment& moment) {
 }  // namespace
 
 Policy static_batch_policy() {
-  return {
-      .name = "static", .summary = "all at once, as one batch", .several = true, .admit = admit};
+  return {.name = "static", .summary = "all at once, as one batch", .admit = admit};
 }
 
 }  // namespace tandem::planner
