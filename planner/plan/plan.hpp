@@ -53,7 +53,7 @@ struct Plan {
   AllreduceChoice allreduce;  // both empty where the strategy splits nothing
   Proximity layout{};         // of the sums, likewise
   // Into how many tiles each device's rows of a prompt are cut, so that products overlap with
-  // messages (strategy/galaxy.hpp); 0: none do, and where the strategy knows of no tiles.
+  // messages (strategy/galaxy.cpp); 0: none do, and where the strategy knows of no tiles.
   std::int32_t tiles = 0;
   DecodeMoves decode_moves = DecodeMoves::queries;  // others where Strategy::moves has them
   // Whether devices that divide the work hold no more than they compute of a new token, and have

@@ -9,7 +9,7 @@ namespace tandem::planner {
 std::string idle_devices(const Plan& plan, const Strategy& strategy,
                          const std::vector<model::Share>& shares) {
   if (strategy.sharding.splits_positions() && !parts_positions(plan))
-    return {};  // nobody else has a part
+    return {};  // only one device has a part
   const std::int64_t block = plan.model.column_block();
   const std::string columns =
       block == 1 ? "FFN column" : "block of " + std::to_string(block) + " FFN columns";

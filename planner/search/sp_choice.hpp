@@ -1,7 +1,7 @@
 #pragma once
 
-// The choice between CSPS's two ways to part a prompt's rows, SP-NTP (strategy/csps.hpp) and SP-TP
-// (strategy/galaxy.hpp: the same exchange), and the paper's rule for it.
+// The choice between CSPS's two ways to part a prompt's rows, SP-NTP (strategy/csps.cpp) and SP-TP
+// (strategy/galaxy.cpp: the same exchange), and the paper's rule for it.
 
 #include <cstdint>
 #include <optional>

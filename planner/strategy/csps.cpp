@@ -1,6 +1,6 @@
 // Sequence-parallel prompts without tensor parallelism (CSPS's SP-NTP; the exchange is that of
 // DeepSpeed-Ulysses): every device holds all heads and FFN columns of all layers, in memory or
-// through a window, the master besides the embedding and the head. Device d computes heads A_d and
+// through a window, the master also the embedding and the head. Device d computes heads A_d and
 // FFN columns B_d where rows are not parted (Share::part), and of a prompt's R rows S_d, in
 // proportion to B_d. One step of a prompt:
 //   master: embed; send rows S_d of hidden to device d
@@ -23,7 +23,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -399,8 +398,7 @@ void check_parts(const Plan& plan, Range model::Part::*dimension, std::int64_t t
 
 // Each device holds what it computes of new tokens, and nobody more.
 void check_gathered(const Plan& plan) {
-  std::vector<DeviceIndex> devices(plan.devices.size());
-  std::iota(devices.begin(), devices.end(), 0);
+  const std::vector<DeviceIndex> devices = all_devices(plan);
   check_cover(plan, devices);
   for (const DeviceIndex device : devices) {
     const DevicePlan& own = plan.devices[static_cast<std::size_t>(device)];

@@ -1,6 +1,6 @@
 // Hybrid model parallelism of Galaxy (Ye et al., INFOCOM 2024, section III-B). Device d holds the
 // query heads H_d and the FFN columns C_d of every layer, as with `tensor`; of a prompt's R rows it
-// has S_d besides. One step of a prompt:
+// also has S_d. One step of a prompt:
 //   master: embed; send rows S_d of hidden to device d
 //   each half of a layer (attention, FFN):
 //     norm of S_d                                   all-gather of the normed rows
@@ -26,7 +26,6 @@
 //   with W rows of the result, W_M of them the master's, all devices in both halves
 
 #include <algorithm>
-#include <numeric>
 
 #include "model/base/error.hpp"
 #include "planner/strategy/common/block.hpp"
@@ -44,12 +43,6 @@ namespace {
 
 using model::DeviceIndex;
 
-std::vector<DeviceIndex> everybody(const Plan& plan) {
-  std::vector<DeviceIndex> devices(plan.devices.size());
-  std::iota(devices.begin(), devices.end(), 0);
-  return devices;
-}
-
 std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex /*device*/,
                                               const model::Share& share, bool streams_head) {
   return row_group_buffers(plan, share, streams_head);
@@ -61,7 +54,7 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   model::TaskGraph graph(batch, plan.wire);
   WindowTasks window(graph, plan);
   DeviceTasks master(graph, plan.model, plan.master, &window);
-  RowGroup group(graph, plan, window, everybody(plan),
+  RowGroup group(graph, plan, window, all_devices(plan),
                  wanted_rows(batch, plan.model.architecture().generates()));
   group.scatter(master.embed());
   group.compute({0, static_cast<std::int32_t>(plan.model.layers)});
@@ -72,8 +65,8 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
 
 void check(const Plan& plan) {
   check_master_ends(plan);
-  check_cover(plan, everybody(plan));
-  check_rows(plan, everybody(plan));
+  check_cover(plan, all_devices(plan));
+  check_rows(plan, all_devices(plan));
   if (!plan.sparse) return;
   check_sparse_plan(plan);
   check_sparse_heads(plan);

@@ -1,5 +1,5 @@
 // Sequence parallelism, the baseline "SP" of Galaxy (section IV-A; Li et al. 2023): every device
-// holds all heads and FFN columns of all layers, the master besides the embedding and the head. Of
+// holds all heads and FFN columns of all layers, the master also the embedding and the head. Of
 // a prompt's R rows device d has S_d, equal parts. One step of a prompt:
 //   master: embed; send rows S_d of hidden to device d
 //   each layer, on every device with rows:
@@ -210,14 +210,14 @@ void check(const Plan& plan) {
   const std::string& remedy = "; make the plan again with `tandem plan`";
   if (plan.capacity.sequences > 1) {
     throw Error("plan: capacity: " + std::to_string(plan.capacity.sequences) +
-                " sequences with strategy 'sp': expected one at a time; plan with '--policy "
-                "sequential'");
+                " sequences with strategy '" + plan.strategy +
+                "': expected one at a time; plan with '--policy sequential'");
   }
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     if (!plan.devices[d].window.streams()) continue;
     throw Error("plan: device '" + plan.cluster.devices()[d].name +
-                "' streams its weights with strategy 'sp': expected all of them in memory" +
-                remedy);
+                "' streams its weights with strategy '" + plan.strategy +
+                "': expected all of them in memory" + remedy);
   }
 }
 

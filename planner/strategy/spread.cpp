@@ -1,4 +1,4 @@
-// Every device holds all weights of all layers, the master besides the embedding and the head, and
+// Every device holds all weights of all layers, the master also the embedding and the head, and
 // of a sequence's keys and values those of its own positions, for good, as the plan deals them
 // (strategy/common/positions.hpp). One step, a prompt or a new token:
 //   master: embed; send rows of hidden to their owners
@@ -403,33 +403,7 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   return Lowering(plan, batch, parts, rows, prompt ? 0 : plan.workload.prompt_tokens, prompt).run();
 }
 
-void check_positions(const Plan& plan) {
-  const std::vector<PositionPart> parts = position_parts(plan);
-  std::int32_t next = 0;
-  for (const PositionPart& part : parts) {
-    const auto d = static_cast<std::size_t>(part.device);
-    const Range kept = plan.devices[d].share.part.positions;
-    if (kept.empty()) continue;
-    if (kept.begin != next) {
-      fail_share(plan, part.device,
-                 "keeps positions [" + std::to_string(kept.begin) + ", " +
-                     std::to_string(kept.end) + ") of the prompt: expected them to begin at " +
-                     std::to_string(next) + ", where the part before ends");
-    }
-    next = kept.end;
-  }
-  if (migrates(plan) && parts.back().device != plan.master) {
-    fail_share(plan, parts.back().device,
-               "keeps the prompt's last positions: expected the master to, to which the others' "
-               "keys and values go ('decode_moves' migrate)");
-  }
-  if (next == plan.workload.prompt_tokens) return;
-  throw Error("plan: positions that devices keep end at " + std::to_string(next) +
-              ": expected all " + std::to_string(plan.workload.prompt_tokens) +
-              " of the prompt; make the plan again with `tandem plan`");
-}
-
-// Those of the FFN of new tokens follow one another, if anybody has some.
+// Parts of the FFN of new tokens follow one another, if there are any.
 void check_columns(const Plan& plan) {
   if (!has_column_parts(plan)) return;
   std::int32_t next = 0;

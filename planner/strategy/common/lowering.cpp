@@ -21,10 +21,10 @@ void declare(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex d,
   buffer.columns = own.size();
   buffer.first = own.begin;
   graph.declare(d, buffer);
-  const model::Range told = d == plan.master ? all_candidates(plan) : candidates_of(plan, d);
+  const model::Range candidates = d == plan.master ? all_candidates(plan) : candidates_of(plan, d);
   buffer.name = {model::BufferKind::candidates, 0};
-  buffer.columns = told.size();
-  buffer.first = told.begin;
+  buffer.columns = candidates.size();
+  buffer.first = candidates.begin;
   graph.declare(d, buffer);
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -19,6 +20,7 @@
 #include "planner/strategy/common/lowering.hpp"
 #include "tests/planner/planner_fixture.hpp"
 #include "tests/planner/planner_interpreter.hpp"
+#include "tests/support/source_tree.hpp"
 
 namespace tandem::test::strategy_contract_test {
 namespace {
@@ -314,6 +316,47 @@ TEST_CASE("planner/contract: prompts and new tokens are computed where the shard
         break;
     }
   }
+}
+
+// The cells of a strategy's row in docs/explanation/strategies.md.
+std::string documented(const Sharding& sharding) {
+  const std::map<planner::Weights, std::string> weights{
+      {planner::Weights::at_master, "at the master"},
+      {planner::Weights::heads_and_columns, "heads and columns"},
+      {planner::Weights::layers, "layers"},
+      {planner::Weights::replicated, "replicated"}};
+  const std::map<planner::PrefillRows, std::string> prefill{
+      {planner::PrefillRows::whole, "whole"},
+      {planner::PrefillRows::split, "split"},
+      {planner::PrefillRows::split_between_halves, "split between halves"},
+      {planner::PrefillRows::with_cache, "with the cache"}};
+  const std::map<planner::KvCache, std::string> cache{
+      {planner::KvCache::at_master, "at the master"},
+      {planner::KvCache::by_heads, "by heads"},
+      {planner::KvCache::by_layers, "by layers"},
+      {planner::KvCache::by_position, "by position"}};
+  const std::map<planner::Decode, std::string> decode{{planner::Decode::master, "master"},
+                                                      {planner::Decode::tensor, "tensor"},
+                                                      {planner::Decode::pipeline, "pipeline"},
+                                                      {planner::Decode::owner, "owner"}};
+  return weights.at(sharding.weights) + (sharding.gather_weights ? ", or gathered" : "") + " | " +
+         prefill.at(sharding.prefill) + " | " + cache.at(sharding.cache) + " | " +
+         decode.at(sharding.decode) + " | ";
+}
+
+TEST_CASE("planner/contract: the page of strategies says what the table does") {
+  std::ifstream page(testing::in_sources("docs/explanation/strategies.md"));
+  std::string line;
+  int rows = 0;
+  while (std::getline(page, line)) {
+    if (!line.starts_with("| `") || line.starts_with("| `--")) continue;
+    const std::string name = line.substr(3, line.find('`', 3) - 3);
+    CAPTURE(line);
+    CHECK(line.starts_with("| `" + name + "` | " +
+                           documented(planner::find_strategy(name).sharding)));
+    ++rows;
+  }
+  CHECK(rows >= 7);
 }
 
 }  // namespace
