@@ -38,10 +38,19 @@ std::optional<std::int32_t> count_or_auto(const Options& options, const std::str
               ", " + zero + " or auto");
 }
 
+// "local (the master alone), ...".
+std::string strategies_text() {
+  std::string text;
+  for (const planner::Strategy& strategy : planner::strategies())
+    text += strategy.name + " (" + strategy.summary + "), ";
+  return text;
+}
+
 }  // namespace
 
 Syntax plan_syntax() {
   // A flag's help is a view: it must outlive what this returns.
+  static const std::string strategies = "what is split: " + strategies_text() + "auto [tensor]";
   static const std::string allreduces =
       planner::allreduce_names() +
       ", auto, or PROMPT,DECODE of these [star; galaxy: ring,star; sp: ring]";
@@ -58,10 +67,7 @@ Syntax plan_syntax() {
            "weights kept in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k, or a mix, "
            "q4_k_m "
            "or q5_k_m [f32; as a GGUF file has it]"},
-          {"strategy", "S",
-           "tensor, galaxy (rows, too), sp, csps, spread (rows only), pipeline (whole layers), "
-           "local, auto "
-           "[tensor]"},
+          {"strategy", "S", strategies},
           {"partition", "HOW",
            "auto (by --objective), galaxy, exact, equal, or proportions A:B:C; of a pipeline also "
            "halda (prima.cpp's objective) [auto]"},

@@ -40,8 +40,7 @@ struct Topology {
 };
 
 struct Collective {
-  std::string name;     // as in `tandem plan --allreduce`
-  std::string summary;  // one line for --help
+  std::string name;  // as in `tandem plan --allreduce`
   bool has_depth = false;
   // How many chunks an Exchange for it has.
   std::function<std::int32_t(std::int32_t ranks)> chunks;

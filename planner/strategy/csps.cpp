@@ -454,9 +454,7 @@ std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex devi
 
 Strategy csps_strategy() {
   return {.name = "csps",
-          .summary =
-              "a prompt's rows split over devices that hold or stream the whole model, "
-              "attention by heads, new tokens as tensor (CSPS, SP-NTP)",
+          .summary = "a prompt's rows, new tokens as tensor",
           .sharding = {.weights = Weights::replicated,
                        .prefill = PrefillRows::split,
                        .cache = KvCache::by_heads,

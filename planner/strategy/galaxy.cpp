@@ -76,9 +76,7 @@ void check(const Plan& plan) {
 
 Strategy galaxy_strategy() {
   return {.name = "galaxy",
-          .summary =
-              "as tensor, with a prompt's rows split between all-gathers and "
-              "reduce-scatters, tile by tile (Galaxy)",
+          .summary = "heads, columns and a prompt's rows",
           .sharding = {.weights = Weights::heads_and_columns,
                        .prefill = PrefillRows::split_between_halves,
                        .cache = KvCache::by_heads,

@@ -31,7 +31,7 @@ void check(const Plan& plan) {
 }  // namespace
 
 Strategy local_strategy() {
-  return {.name = "local", .summary = "the master computes alone", .tasks = lower, .check = check};
+  return {.name = "local", .summary = "the master alone", .tasks = lower, .check = check};
 }
 
 }  // namespace tandem::planner

@@ -99,7 +99,7 @@ std::vector<DeviceIndex> stage_order(const Plan& plan) {
 
 Strategy pipeline_strategy() {
   return {.name = "pipeline",
-          .summary = "whole layers on each device, one after the other (model parallelism)",
+          .summary = "whole layers",
           .sharding = {.weights = Weights::layers,
                        .prefill = PrefillRows::whole,
                        .cache = KvCache::by_layers,

@@ -225,9 +225,7 @@ void check(const Plan& plan) {
 
 Strategy sp_strategy() {
   return {.name = "sp",
-          .summary =
-              "a prompt's rows split over devices that all hold the whole model (sequence "
-              "parallelism)",
+          .summary = "a prompt's rows",
           .sharding = {.weights = Weights::replicated,
                        .prefill = PrefillRows::split,
                        .cache = KvCache::at_master,

@@ -475,9 +475,7 @@ void refuse_served(const Plan& /*plan*/) {
 
 Strategy spread_strategy() {
   return {.name = "spread",
-          .summary =
-              "a sequence's positions split over devices that all hold the whole model, for good: "
-              "queries go to the keys (CSPS, decode over a spread cache)",
+          .summary = "cache positions",
           .sharding = {.weights = Weights::replicated,
                        .prefill = PrefillRows::with_cache,
                        .cache = KvCache::by_position,

@@ -30,7 +30,7 @@ void check(const Plan& plan) {
 
 Strategy tensor_strategy() {
   return {.name = "tensor",
-          .summary = "heads and FFN columns split over all devices, two all-reduces a layer",
+          .summary = "heads and FFN columns",
           .sharding = {.weights = Weights::heads_and_columns,
                        .prefill = PrefillRows::whole,
                        .cache = KvCache::by_heads,

@@ -65,13 +65,17 @@ std::string strategies_that(const std::function<bool(const Sharding&)>& holds) {
   return names;
 }
 
+std::string strategy_names() {
+  std::string names;
+  for (const Strategy& strategy : strategies())
+    names += (names.empty() ? "" : ", ") + strategy.name;
+  return names;
+}
+
 const Strategy& find_strategy(const std::string& name) {
-  std::string known;
-  for (const Strategy& strategy : strategies()) {
-    if (strategy.name == name) return strategy;
-    known += (known.empty() ? "" : ", ") + strategy.name;
-  }
-  throw Error("strategy '" + name + "': unknown, expected one of " + known);
+  const auto found = std::ranges::find(strategies(), name, &Strategy::name);
+  if (found != strategies().end()) return *found;
+  throw Error("strategy '" + name + "': unknown, expected one of " + strategy_names());
 }
 
 std::string with_split_weights(const Strategy& strategy) {

@@ -18,7 +18,7 @@ namespace tandem::planner {
 
 struct Strategy {
   std::string name;     // as in `tandem plan --strategy`
-  std::string summary;  // one line for --help
+  std::string summary;  // what it splits, in a few words for --help
   Sharding sharding{};
   std::string allreduce{};  // of `tandem plan` without --allreduce
   // The tasks of one step. They depend on the batch's structure (sequences, rows) only, not on
@@ -52,6 +52,8 @@ struct Strategy {
 
 // All strategies, in the order of the list in planner/strategy/CMakeLists.txt.
 [[nodiscard]] const std::vector<Strategy>& strategies();
+// "a, b, c".
+[[nodiscard]] std::string strategy_names();
 // Names the strategies of which `holds` is true, for errors: "'a' or 'b'".
 [[nodiscard]] std::string strategies_that(const std::function<bool(const Sharding&)>& holds);
 // Throws Error naming the strategy and the known ones.
