@@ -50,7 +50,7 @@ struct SpChoice {
 };
 
 // Plans both ways, `request.strategy` and what it is with split weights
-// (Strategy::with_split_weights); the first with weights that are gathered (Plan::gather_weights)
+// (with_split_weights); the first with weights that are gathered (Plan::gather_weights)
 // where the request says so, and where that is faster than to stream them, or the only plan there
 // is; then their bytes are among its messages. Takes the one that is faster by the request's
 // objective and evaluator. Throws as make_plan does.

@@ -1,7 +1,7 @@
 #pragma once
 
 // A prompt's positions, dealt to the devices of a plan whose strategy parts caches
-// (Strategy::parts_cache).
+// (KvCache::by_position).
 
 #include <cstdint>
 #include <vector>
