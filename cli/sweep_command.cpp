@@ -15,7 +15,7 @@
 #include "advice/sweep/workers.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
-#include "cli/files/study_scenarios.hpp"
+#include "cli/files/named_scenarios.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"

@@ -5,7 +5,11 @@ get_property(libraries GLOBAL PROPERTY TANDEM_LIBRARIES)
 install(TARGETS ${libraries} EXPORT tandem-targets
         COMPONENT development
         FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem COMPONENT development)
-install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+set(programs tandem)
+if(TANDEM_SIM)
+  list(APPEND programs tandem-study)
+endif()
+install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(EXPORT tandem-targets NAMESPACE tandem::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem COMPONENT development)
 install(DIRECTORY scenarios plots DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem COMPONENT program)
