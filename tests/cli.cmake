@@ -23,6 +23,7 @@ tandem_tests(
     cli/manners_test.cpp
     cli/memory_command_test.cpp
     cli/outdated_profiles_command_test.cpp
+    cli/programs_test.cpp
     cli/propositions_command_test.cpp
     cli/rows_command_test.cpp
     cli/sparse_command_test.cpp
@@ -39,4 +40,4 @@ tandem_tests(
     cli/variation_command_test.cpp
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)
 target_include_directories(tandem_cli_tests PRIVATE ${PROJECT_SOURCE_DIR})
-add_dependencies(tandem_cli_tests tandem)
+add_dependencies(tandem_cli_tests tandem tandem-study)
