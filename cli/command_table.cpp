@@ -28,8 +28,9 @@ constexpr std::array kCommands{
 
 constexpr Program kProgram{
     .name = "tandem",
-    .summary = "Plans, predicts and runs distributed LLM inference on the devices people own.\n"
-               "What reproduces papers is a program of its own, 'tandem-study'.",
+    .summary =
+        "Plans, predicts and runs distributed LLM inference on the devices people own.\n"
+        "The program 'tandem-study' reproduces tables and figures of papers.",
     .commands = kCommands};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Commands that another program has now, for one release.
+// Commands that moved to another program: rejected with its name, for one release.
 
 #include <string>
 
@@ -9,8 +9,8 @@ namespace tandem::cli {
 namespace {
 
 [[noreturn]] void throw_moved(const std::string& command) {
-  throw Usage("moved to the program tandem-study; run 'tandem-study " + command +
-              "' with the same arguments ('make study' builds it, package tandem has it)");
+  throw Usage("'" + command + "' moved to the program tandem-study; run 'tandem-study " + command +
+              "' with the same arguments ('make study' builds it, the package tandem has it)");
 }
 
 }  // namespace

@@ -41,3 +41,11 @@ tandem_tests(
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)
 target_include_directories(tandem_cli_tests PRIVATE ${PROJECT_SOURCE_DIR})
 add_dependencies(tandem_cli_tests tandem tandem-study)
+
+# `make demo` builds the target tandem.
+if(CMAKE_GENERATOR STREQUAL "Ninja")
+  add_test(NAME "cli/programs: the target tandem is built without study"
+           COMMAND ${CMAKE_MAKE_PROGRAM} -C ${PROJECT_BINARY_DIR} -t inputs tandem)
+  set_tests_properties("cli/programs: the target tandem is built without study"
+                       PROPERTIES LABELS cli TIMEOUT 60 FAIL_REGULAR_EXPRESSION "libtandem_study|cli/study/")
+endif()

@@ -1,6 +1,7 @@
 #pragma once
 
-// Programs and their commands: one file a command, cli/<name>_command.cpp, and one table a program.
+// Programs and their commands: one file a command, <name>_command.cpp in cli/ or cli/study/, and
+// one table a program.
 
 #include <iosfwd>
 #include <span>
@@ -21,7 +22,7 @@ struct Command {
   int (*run)(const Arguments& arguments, std::ostream& out);
 };
 
-// All that distinguishes one program from another.
+// What distinguishes the programs, which share main().
 struct Program {
   std::string_view name;              // "tandem"
   std::string_view summary;           // lines of `--help` that say what it does
@@ -29,7 +30,8 @@ struct Program {
 };
 
 // The program of this process. Each executable links one definition, its table of commands:
-// cli/command_table.cpp, cli/command_table_without_simulator.cpp or cli/study/study_command_table.cpp.
+// cli/command_table.cpp, cli/command_table_without_simulator.cpp or
+// cli/study/study_command_table.cpp.
 [[nodiscard]] const Program& program();
 
 // Runs the one of `actions` that the first of `arguments` names; `parent` is the command they
@@ -52,7 +54,8 @@ int workload_command(const Arguments& arguments, std::ostream& out);
 int sweep_command(const Arguments& arguments, std::ostream& out);
 int profile_command(const Arguments& arguments, std::ostream& out);
 
-// Kept for one release: throw Usage, which names the program that has the command now.
+// Commands of tandem-study that tandem had before, kept for one release. They throw Usage, which
+// names that program.
 int moved_propositions_command(const Arguments& arguments, std::ostream& out);
 int moved_experiment_command(const Arguments& arguments, std::ostream& out);
 

@@ -197,8 +197,7 @@ void Options::settle() {
   settled_ = true;
   const auto quiet = values_.find("quiet");
   if (quiet != values_.end() && !quiet->second.empty()) return;
-  for (const std::string& text : remarks_)
-    std::cerr << call(command_) << ": " << text << '\n';
+  for (const std::string& text : remarks_) std::cerr << call(command_) << ": " << text << '\n';
 }
 
 bool Options::has(std::string_view flag) const { return !values(flag).empty(); }
