@@ -24,6 +24,7 @@ tandem_tests(
     planner/strategy/csps_test.cpp
     planner/strategy/common/gathered_weights_test.cpp
     planner/strategy/galaxy_test.cpp
+    planner/planner_checks.cpp
     planner/planner_interpreter.cpp
     planner/partition/exact/run_splits_test.cpp
     planner/search/least_request_time_test.cpp

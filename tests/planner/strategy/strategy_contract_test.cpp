@@ -60,7 +60,7 @@ struct Wish {
 std::vector<Wish> wishes() {
   return {
       {"a window", &Sharding::may_stream, [](Request& r) { r.window.blocks = 2; }},
-      {"tiles", &Sharding::exchanges_rows, [](Request& r) { r.tiles = 2; }},
+      {"tiles", &Sharding::exchanges_rows, [](Request& r) { r.tiles = 3; }},
       {"levels", &Sharding::exchanges_rows, [](Request& r) { r.sparse.emplace(); }},
       {"gathered weights", &Sharding::gather_weights, [](Request& r) { r.gather_weights = true; }},
       {"rounds", &Sharding::splits_layers, [](Request& r) { r.rounds = 2; }},
@@ -93,7 +93,7 @@ void check_plan(const Plan& plan) {
       }
     }
   }
-  check_generation(plan);
+  if (!plan.sparse) check_generation(plan);  // the interpreter knows no lists
 }
 
 TEST_CASE("planner/contract: logits, order, declarations, memory and JSON of every strategy") {
