@@ -3,7 +3,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "exec/kernels/instruction_sets.hpp"
+#include "exec/kernels/kernel_table.hpp"
 #include "model/base/plain_text.hpp"
 
 namespace tandem::exec {
@@ -33,9 +33,9 @@ std::string processor_here() {
   return "";
 }
 
-model::MeasuredKernels kernels_here() {
+model::MeasuredKernels kernels_here(KernelSet set) {
   return {.generation = kKernelGeneration,
-          .instruction_sets = instruction_sets(),
+          .instruction_sets = kernels_of(set).instruction_sets(),
           .processor = processor_here()};
 }
 

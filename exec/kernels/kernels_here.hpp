@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "exec/kernels/kernel_set.hpp"
 #include "model/predict/device_profile.hpp"
 
 namespace tandem::exec {
@@ -20,7 +21,7 @@ inline constexpr std::int64_t kKernelGeneration = 3;
 // "Arm 0x41 0xd08"; empty if it does not.
 [[nodiscard]] std::string processor_here();
 
-// After choose_instruction_sets().
-[[nodiscard]] model::MeasuredKernels kernels_here();
+// Those of `set`. After choose_instruction_sets().
+[[nodiscard]] model::MeasuredKernels kernels_here(KernelSet set = default_kernel_set());
 
 }  // namespace tandem::exec
