@@ -162,7 +162,8 @@ ProfileRig::ProfileRig(const Options& options)
           {.max_rows = options.max_rows,
            .cache_positions = std::max<std::int64_t>(options.max_positions, model::kCacheBlock),
            .buffers = buffers_of(transformer_, share_),
-           .threads = options.threads}),
+           .threads = options.threads,
+           .kernels = options.kernels}),
       slots_(
           std::max(kSlots, 2 * static_cast<std::size_t>(options.max_rows * transformer_.hidden))) {}
 

@@ -54,6 +54,7 @@ class ProfileRig {
     std::int32_t max_rows = 1;
     std::int32_t max_positions = 1;
     int threads = 1;
+    KernelSet kernels = default_kernel_set();
   };
   explicit ProfileRig(const Options& options);
 
