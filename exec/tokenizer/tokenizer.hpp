@@ -1,7 +1,7 @@
 #pragma once
 
 // Text to token ids and back, for the tokenizer files of Hugging Face model folders; what is read
-// and what is not: docs/decisions/0008-tokenizers.md.
+// and what is not: docs/reference/tokenizers.md.
 
 #include <cstddef>
 #include <cstdint>
@@ -63,7 +63,7 @@ class Tokenizer {
 // Every id prints as "<id>"; encode throws Error. For vocabularies that cannot be read.
 [[nodiscard]] std::unique_ptr<Tokenizer> number_tokenizer(std::int64_t vocab);
 
-// The tokenizer of a GGUF file (docs/decisions/0034-gguf.md), or of a Hugging Face folder:
+// The tokenizer of a GGUF file (docs/reference/gguf.md), or of a Hugging Face folder:
 // `tokenizer.model` (SentencePiece; one of tiktoken's is passed over), else `vocab.txt`
 // (WordPiece), else `tokenizer.json` or `vocab.json` and `merges.txt` (byte-level BPE), else
 // byte_tokenizer. Throws Error (file, remedy) for a file that is damaged, of

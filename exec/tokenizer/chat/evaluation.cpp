@@ -41,8 +41,9 @@ Value Interpreter::mapping(const Expression& of) {
 
 Arguments Interpreter::arguments(const Expression& of) {
   Arguments all;
-  for (const Argument& one : of.arguments) {
-    Value value = evaluated(one.expression);
+  for (std::size_t i = 0; i < of.arguments.size(); ++i) {
+    const Argument& one = of.arguments[i];
+    Value value = evaluated(of.argument_values[i]);
     switch (one.kind) {
       case Argument::Kind::place:
         all.places.push_back(std::move(value));

@@ -74,7 +74,7 @@ class ExpressionParser::Deeper {
 Expression ExpressionParser::made(Expression of) {
   int deepest = 0;
   for (const Expression& child : of.children) deepest = std::max(deepest, child.depth);
-  for (const Argument& one : of.arguments) deepest = std::max(deepest, one.expression.depth);
+  for (const Expression& value : of.argument_values) deepest = std::max(deepest, value.depth);
   if (deepest >= kDeepestTree) tokens_->fail("a shorter expression");
   of.depth = deepest + 1;
   return of;

@@ -65,7 +65,8 @@ class ExpressionParser {
   Expression one_filter(Expression of);
   Expression test(Expression of);
   Expression call(Expression of);
-  std::vector<Argument> arguments();
+  // Reads (...) as the arguments of `of`.
+  void arguments(Expression& of);
   std::string dotted_name();
   Expression operation(std::string_view sign, Expression left, Expression right);
   // Notes how deep the tree is. Throws Error if it is too deep.

@@ -73,7 +73,7 @@ struct Names {
 void read(Names& names, const Expression& of) {
   if (of.kind == Expression::Kind::name) names.load(of.text);
   for (const Expression& child : of.children) read(names, child);
-  for (const Argument& one : of.arguments) read(names, one.expression);
+  for (const Expression& value : of.argument_values) read(names, value);
 }
 
 enum class As { set, parameter };

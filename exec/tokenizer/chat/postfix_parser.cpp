@@ -115,7 +115,7 @@ Expression ExpressionParser::one_filter(Expression of) {
   Expression one{.kind = PostfixKind::filter, .text = dotted_name()};
   if (!is_filter(one.text)) note_unknown("filter '" + one.text + "'");
   one.children.push_back(std::move(of));
-  if (tokens_->is_sign("(")) one.arguments = arguments();
+  if (tokens_->is_sign("(")) arguments(one);
   return made(std::move(one));
 }
 
@@ -132,11 +132,12 @@ Expression ExpressionParser::test(Expression of) {
                             tokens_->is(Token::Kind::unsupported) || tokens_->is_sign("[") ||
                             tokens_->is_sign("{");
   if (tokens_->is_sign("(")) {
-    one.arguments = arguments();
+    arguments(one);
   } else if (begins_value ||
              (is_name && std::ranges::find(kWords, tokens_->current().text) == kWords.end())) {
     if (tokens_->is_name("is")) tokens_->fail("one test, as tests cannot be chained");
-    one.arguments.push_back({.expression = followed(primary())});
+    one.arguments.emplace_back();
+    one.argument_values.push_back(followed(primary()));
   }
   one = made(std::move(one));
   if (!negated) return one;
@@ -148,14 +149,14 @@ Expression ExpressionParser::test(Expression of) {
 Expression ExpressionParser::call(Expression of) {
   Expression one{.kind = PostfixKind::call};
   one.children.push_back(std::move(of));
-  one.arguments = arguments();
+  arguments(one);
   return made(std::move(one));
 }
 
-std::vector<Argument> ExpressionParser::arguments() {
+void ExpressionParser::arguments(Expression& of) {
   using ArgumentKind = Argument::Kind;
   tokens_->expect_sign("(");
-  std::vector<Argument> all;
+  std::vector<Argument>& all = of.arguments;
   const auto has = [&all](ArgumentKind kind) {
     return std::ranges::find(all, kind, &Argument::kind) != all.end();
   };
@@ -182,10 +183,9 @@ std::vector<Argument> ExpressionParser::arguments() {
     } else if (closed || has(ArgumentKind::places) || has(ArgumentKind::name)) {
       tokens_->fail("arguments by place before those by name");
     }
-    one.expression = expression();
+    of.argument_values.push_back(expression());
     if (!tokens_->is_sign(")")) tokens_->expect_sign(",");
   }
-  return all;
 }
 
 std::vector<Parameter> ExpressionParser::parameters() {

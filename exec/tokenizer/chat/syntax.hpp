@@ -13,7 +13,12 @@ namespace tandem::exec::chat {
 
 struct Expression;
 using Expressions = std::vector<Expression>;
-struct Argument;
+
+struct Argument {
+  enum class Kind { place, name, places, names };  // the last two: *list, **mapping
+  Kind kind = Kind::place;
+  std::string name{};
+};
 
 struct Expression {
   enum class Kind {
@@ -42,15 +47,9 @@ struct Expression {
   Value value{};
   Expressions children{};
   std::vector<Argument> arguments{};
+  Expressions argument_values{};     // one for each of `arguments`
   std::vector<std::string> signs{};  // of a comparison: == != < <= > >= in notin
   int depth = 1;                     // levels of expressions in one another
-};
-
-struct Argument {
-  enum class Kind { place, name, places, names };  // the last two: *list, **mapping
-  Kind kind = Kind::place;
-  std::string name{};
-  Expression expression{};
 };
 
 struct Parameter {
@@ -64,7 +63,7 @@ using Nodes = std::vector<Node>;
 
 struct Branch {
   Expression condition{};
-  Nodes body{};
+  Nodes body;  // without an initializer, as Node is incomplete here
 };
 
 struct Node {

@@ -39,6 +39,11 @@ struct Text {
   bool safe = false;  // marked by the filter `safe`: Python would escape what is added to it
 };
 
+template <class T, class Variant>
+inline constexpr bool kIsAlternative = false;
+template <class T, class... Ts>
+inline constexpr bool kIsAlternative<T, std::variant<Ts...>> = (std::is_same_v<T, Ts> || ...);
+
 class Value {
  public:
   using Data = std::variant<Undefined, None, bool, std::int64_t, double, Text,
@@ -48,7 +53,7 @@ class Value {
 
   Value() = default;  // undefined
   template <class T>
-  requires std::is_constructible_v<Data, std::in_place_type_t<T>, T>
+  requires kIsAlternative<T, Data>
   explicit Value(T data) : data_(std::in_place_type<T>, std::move(data)) {}
 
   template <class T>
