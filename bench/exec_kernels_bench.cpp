@@ -1,9 +1,10 @@
 // How near the executor comes to what this machine can do, within one run: a decode step against a
 // plain read of as many bytes, a prompt step against Eigen's large product, and a step with tuned
-// kernels against one with the reference kernels. Reference and subject alternate; counters are medians over the iterations, ratios the medians of the pairs' ratios.
-// Times are CPU seconds of the process over its threads, so that other programs lengthen none (but
-// with two threads that rarely run at once, on a busy machine, they include up to 50 us of waiting
-// a task); `wall_ratio` compares time on the wall, for quiet machines.
+// kernels against one with the reference kernels. Reference and subject alternate; counters are
+// medians over the iterations, ratios the medians of the pairs' ratios. Times are CPU seconds of
+// the process over its threads, so that other programs lengthen none (but with two threads that
+// rarely run at once, on a busy machine, they include up to 50 us of waiting a task); `wall_ratio`
+// compares time on the wall, for quiet machines.
 
 #include <benchmark/benchmark.h>
 #include <time.h>

@@ -10,8 +10,8 @@ namespace tandem::cli {
 inline constexpr Flag kKernelsFlag{"kernels", "SET",
                                    "compute with tuned kernels, or eigen, the reference [tuned]"};
 
-// What `--kernels` says, exec::default_kernel_set() if it is not given. Throws Usage for a set that
-// there is not.
+// The set that `--kernels` names, exec::default_kernel_set() without the flag. Throws Usage if it
+// names no set.
 [[nodiscard]] exec::KernelSet kernels_of(const Options& options);
 
 }  // namespace tandem::cli

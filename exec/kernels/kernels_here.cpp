@@ -39,4 +39,11 @@ model::MeasuredKernels kernels_here(KernelSet set) {
           .processor = processor_here()};
 }
 
+std::vector<model::MeasuredKernels> kernels_here() {
+  std::vector<model::MeasuredKernels> all;
+  all.reserve(kKernelSets.size());
+  for (const KernelSet set : kKernelSets) all.push_back(kernels_here(set));
+  return all;
+}
+
 }  // namespace tandem::exec

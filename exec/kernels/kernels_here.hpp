@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "exec/kernels/kernel_set.hpp"
 #include "model/predict/device_profile.hpp"
@@ -22,6 +23,8 @@ inline constexpr std::int64_t kKernelGeneration = 3;
 [[nodiscard]] std::string processor_here();
 
 // Those of `set`. After choose_instruction_sets().
-[[nodiscard]] model::MeasuredKernels kernels_here(KernelSet set = default_kernel_set());
+[[nodiscard]] model::MeasuredKernels kernels_here(KernelSet set);
+// Those of every set, as `run --kernels` may use any.
+[[nodiscard]] std::vector<model::MeasuredKernels> kernels_here();
 
 }  // namespace tandem::exec

@@ -135,7 +135,7 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
 std::string outdated_remark(const planner::Plan& plan, const ExecuteOptions& options) {
   std::optional<model::DeviceIndex> only = plan.master;
   if (std::holds_alternative<EmulatedOn>(options.devices)) only.reset();
-  return planner::outdated_remark(plan, kernels_here(options.kernels), only);
+  return planner::outdated_remark(plan, {kernels_here(options.kernels)}, only);
 }
 
 // How the run was done, beside what the session knows.

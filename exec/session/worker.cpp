@@ -118,7 +118,7 @@ class WorkerSession {
     // Of devices that a master emulates it speaks itself, once for all.
     std::string outdated;
     if (options_.ledger_fd < 0)
-      outdated = planner::outdated_remark(*plan_, kernels_here(options_.kernels), self_);
+      outdated = planner::outdated_remark(*plan_, {kernels_here(options_.kernels)}, self_);
     if (!outdated.empty()) remark(outdated);
     control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::accepted, .reason = outdated});
   }

@@ -26,12 +26,14 @@ struct CachedRows {
 };
 
 // Calls body(rows) for the keys that any row of `a` sees, kBlockGranule of them at a time, which
-// bounds the memory.
+// bounds the memory. Counted from a.first_key, so that a row's sums do not depend on other rows.
 template <class Body>
 void for_keys(const Attention& a, const Body& body) {
   const std::int64_t end = std::min(a.end_key, a.past + a.rows);  // the last row sees the most
   const std::int64_t first = a.window > 0 ? a.past + 1 - a.window : 0;  // of the first row
-  for (std::int64_t begin = std::max(a.first_key, first); begin < end; begin += kBlockGranule)
+  const std::int64_t unseen = std::max(first - a.first_key, std::int64_t{0});
+  for (std::int64_t begin = a.first_key + unseen / kBlockGranule * kBlockGranule; begin < end;
+       begin += kBlockGranule)
     body(CachedRows(a, begin, std::min(begin + kBlockGranule, end)));
 }
 

@@ -57,7 +57,7 @@ Matrix inputs(const WeightProduct& p, std::int64_t first, std::int64_t count) {
 
 // Y = X W^T, W decoded to f32 row by row.
 //   X: [tokens, depth]    W: [outputs, depth], in p.format    Y: [tokens, outputs]
-// The result of an output does not depend on the other outputs of the call.
+// Each result is a sum of its own: the same bits whatever other tokens and outputs the call has.
 void product(const WeightProduct& p) {
   const auto row_bytes = static_cast<std::size_t>(model::row_bytes(p.format, p.depth));
   Vector w(p.depth);
@@ -68,7 +68,7 @@ void product(const WeightProduct& p) {
     for (std::int64_t o = 0; o < p.outputs; ++o) {
       decode(p.format, {p.w + o * p.w_stride, row_bytes},
              {w.data(), static_cast<std::size_t>(p.depth)});
-      y.col(o).noalias() = x * w.transpose();
+      y.col(o) = x.lazyProduct(w.transpose());
     }
   }
 }

@@ -40,6 +40,11 @@ std::vector<float> scaled(std::vector<float> values, float by) {
   return values;
 }
 
+// Row `row` of rows of `stride` numbers.
+std::vector<float> part(const std::vector<float>& rows, std::int64_t row, std::int64_t stride) {
+  return {rows.begin() + row * stride, rows.begin() + (row + 1) * stride};
+}
+
 // Both errors count.
 void check_equal(const std::vector<float>& tuned, const std::vector<float>& eigen, double limit) {
   check_close(tuned, as_matrix(eigen, 1, static_cast<std::int64_t>(eigen.size())), 2.0 * limit);
@@ -79,17 +84,22 @@ class Factors {
     const double terms = format_ == WeightFormat::q4_k || format_ == WeightFormat::q5_k ? 3.0 : 1.0;
     return terms * std::max(1.0, static_cast<double>(largest_)) * tolerance(c_.depth);
   }
+  [[nodiscard]] std::int64_t y_stride() const { return c_.outputs + 2; }
   [[nodiscard]] std::vector<float> product(const Kernels& kernels) const {
-    const std::int64_t stride = c_.outputs + 2;
-    std::vector<float> y(static_cast<std::size_t>(c_.tokens * stride), 9.0F);
-    kernels.product({.x = x_.data(),
+    return product(kernels, 0, c_.tokens);
+  }
+  // Of `tokens` from `first` on.
+  [[nodiscard]] std::vector<float> product(const Kernels& kernels, std::int64_t first,
+                                           std::int64_t tokens) const {
+    std::vector<float> y(static_cast<std::size_t>(tokens * y_stride()), 9.0F);
+    kernels.product({.x = x_.data() + first * x_stride(),
                      .x_stride = x_stride(),
                      .w = w_.data(),
                      .w_stride = row_,
                      .format = format_,
                      .y = y.data(),
-                     .y_stride = stride,
-                     .tokens = c_.tokens,
+                     .y_stride = y_stride(),
+                     .tokens = tokens,
                      .outputs = c_.outputs,
                      .depth = c_.depth,
                      .before = c_.before,
@@ -153,9 +163,17 @@ class Head {
     std::vector<float> softmax;
   };
   Attended attended(const Kernels& kernels, bool with_softmax = true) {
-    Attended made{std::vector<float>(queries_.size(), 9.0F),
-                  std::vector<float>(static_cast<std::size_t>(c_.rows * told()), 9.0F)};
+    return attended(kernels, 0, c_.rows, with_softmax);
+  }
+  // Of `rows` from `first` on.
+  Attended attended(const Kernels& kernels, std::int64_t first, std::int64_t rows,
+                    bool with_softmax = true) {
+    Attended made{std::vector<float>(static_cast<std::size_t>(rows * stride()), 9.0F),
+                  std::vector<float>(static_cast<std::size_t>(rows * told()), 9.0F)};
     Attention a = operands();
+    a.queries += first * stride();
+    a.rows = rows;
+    if (c_.causal) a.past += first;
     a.output = made.output.data();
     a.output_stride = stride();
     if (with_softmax) a.softmax = made.softmax.data();
@@ -331,6 +349,29 @@ TEST_CASE("kernels/reference: attention with groups, windows, caps, scales, part
         }
       }
     });
+  });
+}
+
+TEST_CASE("kernels/reference: the same bits beside any other tokens and rows") {
+  for (const WeightFormat format : model::kWeightFormats) {
+    const std::int64_t block = model::block_of(format).elements;
+    const ProductCase c{33, 5, block == 1 ? 77 : 3 * block};
+    const Factors factors(c, format, 2);
+    const std::vector<float> all = factors.product(eigen_kernels());
+    for (std::int64_t token = 0; token < c.tokens; ++token) {
+      CAPTURE(to_string(format));
+      CAPTURE(token);
+      CHECK(factors.product(eigen_kernels(), token, 1) == part(all, token, factors.y_stride()));
+    }
+  }
+  for_heads([](const AttentionCase& c, Head& head) {
+    const Head::Attended all = head.attended(eigen_kernels());
+    for (std::int64_t row = 0; row < c.rows; ++row) {
+      CAPTURE(row);
+      const Head::Attended alone = head.attended(eigen_kernels(), row, 1);
+      CHECK(alone.output == part(all.output, row, std::ssize(alone.output)));
+      CHECK(alone.softmax == part(all.softmax, row, std::ssize(alone.softmax)));
+    }
   });
 }
 
