@@ -10,7 +10,7 @@ namespace tandem::cli {
 inline constexpr Flag kKernelsFlag{"kernels", "SET",
                                    "compute with tuned kernels, or eigen, the reference [tuned]"};
 
-// The set that `--kernels` names, exec::default_kernel_set() without the flag. Throws Usage if it
+// The set that `--kernels` names, exec::default_kernel_set() without the flag. Throws Error if it
 // names no set.
 [[nodiscard]] exec::KernelSet kernels_of(const Options& options);
 

@@ -173,7 +173,7 @@ class Head {
     Attention a = operands();
     a.queries += first * stride();
     a.rows = rows;
-    if (c_.causal) a.past += first;
+    a.past += first;
     a.output = made.output.data();
     a.output_stride = stride();
     if (with_softmax) a.softmax = made.softmax.data();
