@@ -147,6 +147,16 @@ TEST_CASE("cli/kernels: layer norms, biases, learned positions and other activat
   }
 }
 
+TEST_CASE("cli/kernels: a GGUF file with a mix of formats") {
+  const Kitchen bench;
+  bench.must({"model", "convert", "--weights", "tandem-tiny", "--dtype", "q4_k_m", "--out",
+              "tiny.gguf", "--quiet"});
+  const Words one{"run",      "--weights",     "tiny.gguf",    "--raw-prompt",
+                  "--prompt", "The old pilot", "--new-tokens", "8"};
+  check_same(run(bench, one, "tuned"), run(bench, one, "eigen"),
+             limit_of("q4_k", kTinyTerms, kTinyLayers));
+}
+
 TEST_CASE("cli/kernels: each worker has its own, and the result names those that differ") {
   const Kitchen bench;
   bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});
