@@ -31,15 +31,15 @@ KernelSet kernel_set_for(std::int64_t targets) {
 }
 
 KernelSet default_kernel_set() {
-  static const KernelSet kDefault = kernel_set_for(hwy::SupportedTargets() & HWY_TARGETS);
-  return kDefault;
+  static const KernelSet chosen = kernel_set_for(hwy::SupportedTargets() & HWY_TARGETS);
+  return chosen;
 }
 
 namespace {
 
 // Before TANDEM_INSTRUCTIONS or a test limits Highway's targets: that chooses among the tuned
 // kernels, whose plain code is one of them.
-[[maybe_unused]] const KernelSet kAtStart = default_kernel_set();
+[[maybe_unused]] const KernelSet at_start = default_kernel_set();
 
 }  // namespace
 

@@ -191,15 +191,14 @@ class GenerationRun {
 
   // The master's kernels, and which devices computed with others: "tuned; eigen on 'phone'".
   std::string kernels_text(const std::vector<DeviceAccount>& accounts) const {
-    std::string others;
+    std::string text(to_string(options_.kernels));
     for (const model::DeviceIndex d : session_.peers()) {
       const DeviceAccount& account = accounts[static_cast<std::size_t>(d)];
       if (account.missing || account.report.kernels == options_.kernels) continue;
-      others += (others.empty() ? "; " + std::string(to_string(account.report.kernels)) + " on '"
-                                : ", '") +
-                session_.name(d) + "'";
+      text +=
+          "; " + std::string(to_string(account.report.kernels)) + " on '" + session_.name(d) + "'";
     }
-    return std::string(to_string(options_.kernels)) + others;
+    return text;
   }
 
   std::unique_ptr<model::Steps> steps_made(const Generation& generation) {
