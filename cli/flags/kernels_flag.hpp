@@ -7,8 +7,9 @@
 
 namespace tandem::cli {
 
-inline constexpr Flag kKernelsFlag{"kernels", "SET",
-                                   "compute with tuned kernels, or eigen, the reference [tuned]"};
+inline constexpr Flag kKernelsFlag{
+    "kernels", "SET",
+    "compute with tuned kernels, or eigen, the reference [tuned; eigen without SSE4 or NEON]"};
 
 // The set that `--kernels` names, exec::default_kernel_set() without the flag. Throws Error if it
 // names no set.
