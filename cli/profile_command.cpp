@@ -11,6 +11,7 @@
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/file_roles.hpp"
+#include "cli/flags/kernels_flag.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
 #include "exec/kernels/integer_choice.hpp"
@@ -162,6 +163,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
                   true},
                  {"cache-type", "TYPE", "measure attention over a cache in this type, too: f16"},
                  {"threads", "N", "threads of a task [1]"},
+                 kKernelsFlag,
                  {"seconds", "S", "about how long it may take; less time, shorter prompts [20]"},
                  {"disk", "BYTES", "write, read and remove a file this large: none [256MiB]"},
                  {"cache", "DIR",
@@ -175,6 +177,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   exec::ProfileOptions measure;
   const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   measure.threads = static_cast<int>(options.integer_or("threads", 1, 1, cores));
+  measure.kernels = kernels_of(options);
   measure.seconds = options.number_or("seconds", measure.seconds, 0.1, 3600.0);
   const std::string model_name = options.text_or("model", "tinyllama-1.1b");
   FileRoles files;
@@ -188,7 +191,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   options.settle();
 
   // As a run does.
-  exec::choose_integer_kernels(disk ? disk->folder : exec::default_cache_dir());
+  if (measure.kernels == exec::KernelSet::tuned)
+    exec::choose_integer_kernels(disk ? disk->folder : exec::default_cache_dir());
   // First, as a disk may be full; its weights are not in memory yet.
   const auto start = std::chrono::steady_clock::now();
   std::optional<exec::DiskRate> rate;

@@ -18,6 +18,7 @@
 #include "cli/flags/commands.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
+#include "cli/flags/kernels_flag.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/prompt.hpp"
@@ -83,6 +84,7 @@ Syntax run_syntax() {
           {"hidden", "FILE.npy", "write an encoder's last hidden states, [tokens, hidden]"},
           {"logits", "FILE.npy", "write what each token was chosen from, [new tokens, vocabulary]"},
           {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
+          kKernelsFlag,
           {"key", "FILE", "shared key of the devices (with --hosts)"},
           {"dtype", "TYPE",
            "without a plan: keep weights in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, "
@@ -331,6 +333,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   run.threads =
       static_cast<int>(options.integer_or("threads", job.mode.emulate ? 1 : cores, 1, 1024));
+  run.kernels = kernels_of(options);
   run.timeline = options.has("trace");
   run.digest_weights = options.has("out");
   run.tokenizer = job.tokenizer.get();

@@ -18,6 +18,7 @@ tandem_tests(
     cli/gathered_weights_command_test.cpp
     cli/gguf_command_test.cpp
     cli/interrupt_command_test.cpp
+    cli/kernels_command_test.cpp
     cli/limits_command_test.cpp
     cli/max_loss_command_test.cpp
     cli/manners_test.cpp

@@ -58,18 +58,18 @@ double resident_bytes(const char* field) {
   return kilobytes.empty() ? 0.0 : std::stod(kilobytes) * 1024.0;
 }
 
-std::string describe(const model::Transformer& transformer, int threads) {
+std::string describe(const model::Transformer& transformer, const ProfileOptions& options,
+                     const model::MeasuredKernels& kernels) {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   std::tm utc{};
   gmtime_r(&now, &utc);
   std::array<char, 16> date{};
   std::strftime(date.data(), date.size(), "%Y-%m-%d", &utc);
-  const model::MeasuredKernels kernels = kernels_here();
-  const std::string chosen = kernel_choice();
+  const std::string chosen = options.kernels == KernelSet::tuned ? kernel_choice() : "";
   std::string machine = kernels.processor;
   if (machine.empty()) machine = "unknown processor";
-  return machine + ", " + std::to_string(threads) +
-         (threads == 1 ? " thread, CPU time" : " threads, wall time") + ", matrices of " +
+  return machine + ", " + std::to_string(options.threads) +
+         (options.threads == 1 ? " thread, CPU time" : " threads, wall time") + ", matrices of " +
          transformer.name + ", " + kernels.instruction_sets +
          (chosen.empty() ? "" : " (chosen: " + chosen + ")") + ", " + date.data();
 }
@@ -130,7 +130,7 @@ ProfileLog measure_tasks(const model::Transformer& transformer, const ProfileOpt
       1, transformer.vocab);
   const auto head = [&](std::int64_t rows_of_vocab) {
     return ProfileHead(transformer, rows_of_vocab, max_rows, std::min(max_rows, kSequences),
-                       options.threads);
+                       options.threads, options.kernels);
   };
   std::array<ProfileHead, 2> heads{head(vocab), head((vocab + 3) / 4)};
   const std::int64_t row_bytes = transformer.embedding_row_bytes() +
@@ -153,7 +153,8 @@ ProfileLog measure_tasks(const model::Transformer& transformer, const ProfileOpt
                        .layer_bytes = stream_bytes,
                        .max_rows = max_rows,
                        .max_positions = max_positions,
-                       .threads = options.threads});
+                       .threads = options.threads,
+                       .kernels = options.kernels});
   };
   std::array<ProfileRig, 2> rigs{rig(fraction), rig(fraction * kSmall)};
   // Rounds over everything, so that a machine that drifts drifts for all alike.
@@ -212,8 +213,8 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
   const double share = options.seconds / parts;
   model::DeviceProfile profile;
   const double idle_heap = resident_bytes("RssAnon");
-  profile.source = describe(transformer, options.threads);
-  profile.kernels = kernels_here();
+  profile.kernels = kernels_here(options.kernels);
+  profile.source = describe(transformer, options, *profile.kernels);
   model::Transformer measured = transformer;
   measured.formats = model::WeightFormats();
   measured.cache = model::CacheFormat::f32;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "exec/kernels/kernel_set.hpp"
 #include "model/predict/device_profile.hpp"
 #include "model/transformer/transformer.hpp"
 
@@ -13,6 +14,7 @@ inline constexpr std::int32_t kNewTokenRows = 8;
 
 struct ProfileOptions {
   int threads = 1;
+  KernelSet kernels = default_kernel_set();
   // About how long it takes, the making of weights included. If it is too short for all of `rows`,
   // the largest are left out, which the profile's source says. It is exceeded only by what the
   // least takes: single tokens, on weights of at most twice the last-level cache.

@@ -162,7 +162,8 @@ ProfileRig::ProfileRig(const Options& options)
           {.max_rows = options.max_rows,
            .cache_positions = std::max<std::int64_t>(options.max_positions, model::kCacheBlock),
            .buffers = buffers_of(transformer_, share_),
-           .threads = options.threads}),
+           .threads = options.threads,
+           .kernels = options.kernels}),
       slots_(
           std::max(kSlots, 2 * static_cast<std::size_t>(options.max_rows * transformer_.hidden))) {}
 
@@ -290,13 +291,17 @@ model::Transformer with_head(model::Transformer t, std::int64_t vocab) {
 }  // namespace
 
 ProfileHead::ProfileHead(const model::Transformer& transformer, std::int64_t vocab,
-                         std::int32_t max_rows, std::int32_t sequences, int threads)
+                         std::int32_t max_rows, std::int32_t sequences, int threads,
+                         KernelSet kernels)
     : transformer_(with_head(transformer, vocab)),
       sequences_(sequences),
-      compute_(
-          transformer_,
-          synthetic_shard(transformer_, {{0, 0}, {0, 0}, {0, 0}, true, true}, pattern),
-          {.max_rows = max_rows, .cache_positions = 1, .sequences = sequences, .threads = threads}),
+      compute_(transformer_,
+               synthetic_shard(transformer_, {{0, 0}, {0, 0}, {0, 0}, true, true}, pattern),
+               {.max_rows = max_rows,
+                .cache_positions = 1,
+                .sequences = sequences,
+                .threads = threads,
+                .kernels = kernels}),
       sampler_(SamplingOptions{}) {}
 
 void ProfileHead::step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log) {

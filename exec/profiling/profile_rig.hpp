@@ -54,6 +54,7 @@ class ProfileRig {
     std::int32_t max_rows = 1;
     std::int32_t max_positions = 1;
     int threads = 1;
+    KernelSet kernels = default_kernel_set();
   };
   explicit ProfileRig(const Options& options);
 
@@ -84,7 +85,7 @@ class ProfileRig {
 class ProfileHead {
  public:
   ProfileHead(const model::Transformer& transformer, std::int64_t vocab, std::int32_t max_rows,
-              std::int32_t sequences, int threads);
+              std::int32_t sequences, int threads, KernelSet kernels);
   [[nodiscard]] std::int32_t sequences() const { return sequences_; }
   void step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log);
 

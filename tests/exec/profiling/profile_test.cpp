@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "exec/kernels/instruction_sets.hpp"
+#include "exec/kernels/kernel_table.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "exec/profiling/profile_disk.hpp"
 #include "exec/profiling/profile_fit.hpp"
@@ -70,12 +70,16 @@ TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them
   t.intermediate = 96;
   t.vocab = 101;
   t.max_context = 64;
-  for (const int threads : {1, 2}) {
+  for (const auto& [threads, kernels] :
+       {std::pair(1, KernelSet::tuned), std::pair(2, KernelSet::eigen)}) {
     CAPTURE(threads);
-    const model::DeviceProfile profile = measure_profile(
-        t, {.threads = threads, .seconds = 8.0, .stream_bytes = 1e5, .rows = {1, 3, 16}});
-    CHECK(profile.kernels == kernels_here());
-    CHECK(profile.source.find(instruction_sets()) != std::string::npos);
+    const model::DeviceProfile profile = measure_profile(t, {.threads = threads,
+                                                             .kernels = kernels,
+                                                             .seconds = 8.0,
+                                                             .stream_bytes = 1e5,
+                                                             .rows = {1, 3, 16}});
+    CHECK(profile.kernels == kernels_here(kernels));
+    CHECK(profile.source.find(kernels_of(kernels).instruction_sets()) != std::string::npos);
     CHECK(profile.source.find(threads == 1 ? "1 thread, CPU time" : "2 threads, wall time") !=
           std::string::npos);
     CHECK(profile.program_bytes > 2e6);  // code, and 1.6 MB of a session
