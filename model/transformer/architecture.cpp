@@ -15,23 +15,23 @@ struct FamilyRow {
 };
 
 // Radford et al. 2019; Hugging Face's modeling_gpt2.
-constexpr Architecture kGpt2{.norm = Norm::layer,
-                             .gated = false,
-                             .qkv_bias = true,
-                             .out_bias = true,
-                             .ffn_bias = true,
-                             .positions = Positions::learned};
+constexpr Architecture kGpt2Architecture{.norm = Norm::layer,
+                                         .gated = false,
+                                         .qkv_bias = true,
+                                         .out_bias = true,
+                                         .ffn_bias = true,
+                                         .positions = Positions::learned};
 
 // Zhang et al. 2022: GPT-2's, but positions begin at 2.
-constexpr Architecture kOpt = [] {
-  Architecture opt = kGpt2;
+constexpr Architecture kOptArchitecture = [] {
+  Architecture opt = kGpt2Architecture;
   opt.position_offset = 2;
   return opt;
 }();
 
 // Devlin et al. 2019. DistilBERT (Sanh et al. 2019) has no token types, which config.json says.
-constexpr Architecture kBert = [] {
-  Architecture bert = kGpt2;
+constexpr Architecture kBertArchitecture = [] {
+  Architecture bert = kGpt2Architecture;
   bert.norm_place = NormPlace::after;
   bert.mask = Mask::full;
   bert.outcome = Outcome::hidden;
@@ -40,9 +40,10 @@ constexpr Architecture kBert = [] {
 
 // In the order of the enumerators. What else families differ in is in their config.json.
 constexpr std::array kFamilies{
-    FamilyRow{Family::llama, "llama"}, FamilyRow{Family::gpt2, "gpt2", kGpt2},
-    FamilyRow{Family::opt, "opt", kOpt}, FamilyRow{Family::bert, "bert", kBert},
-    FamilyRow{Family::distilbert, "distilbert", kBert},
+    FamilyRow{Family::llama, "llama"}, FamilyRow{Family::gpt2, "gpt2", kGpt2Architecture},
+    FamilyRow{Family::opt, "opt", kOptArchitecture},
+    FamilyRow{Family::bert, "bert", kBertArchitecture},
+    FamilyRow{Family::distilbert, "distilbert", kBertArchitecture},
     FamilyRow{Family::glm, "glm", {.qkv_bias = true}},
     FamilyRow{Family::qwen2, "qwen2", {.qkv_bias = true}},
     FamilyRow{Family::qwen3, "qwen3", {.head_norms = true}},
