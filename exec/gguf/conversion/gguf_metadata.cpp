@@ -302,9 +302,12 @@ class MetadataWriter {
   }
 
   // The tokens of the tokenizer's files come first, as they stand around texts; what config.json
-  // says of the model is kept where it differs.
+  // says of the model is kept where it differs. Tokens beyond the vocabulary, which a config.json
+  // may name and no model generates, are kept there alone: programs reject them as the tokenizer's.
   void write_ids() {
-    const std::int64_t bos = bos_ >= 0 ? bos_ : transformer_.bos_token;
+    const auto is_token = [&](std::int64_t id) { return 0 <= id && id < transformer_.vocab; };
+    const std::int64_t own_bos = is_token(transformer_.bos_token) ? transformer_.bos_token : -1;
+    const std::int64_t bos = bos_ >= 0 ? bos_ : own_bos;
     if (bos >= 0) add("tokenizer.ggml.bos_token_id", u32(bos));
     if (bos != transformer_.bos_token)
       entries_.emplace_back(
@@ -312,7 +315,7 @@ class MetadataWriter {
           std::vector<std::int32_t>{static_cast<std::int32_t>(transformer_.bos_token)});
     std::vector<std::int64_t> ends;
     const auto end = [&](std::int64_t id) {
-      if (id >= 0 && std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
+      if (is_token(id) && std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
     };
     end(eos_);
     for (const std::int64_t id : transformer_.eos_tokens) end(id);
