@@ -9,7 +9,9 @@ namespace tandem::exec {
 std::string apply_chat_template(const std::string& chat_template,
                                 const std::vector<ChatMessage>& messages,
                                 const ChatSettings& settings) {
-  const chat::Template parsed = chat::parse(valid_utf8(chat_template));
+  if (valid_utf8(chat_template) != chat_template)
+    chat::fail("bytes that are no UTF-8, expected UTF-8; save the template in that encoding");
+  const chat::Template parsed = chat::parse(chat_template);
   chat::Interpreter interpreter(parsed, settings);
   chat::Budget& budget = interpreter.budget();
   const auto text = [&budget](const std::string& given) {

@@ -139,7 +139,9 @@ TEST_CASE("exec/chat: what a template may not do, or we do not know, is named") 
     const char* text;
     const char* fault;
   } cases[] = {
-      // No template of Jinja's.
+      // No template of Jinja's. In UTF-16 none of its statements would be seen.
+      {"\xff\xfe{", "no UTF-8"},
+      {"{{ 'a\x80' }}", "no UTF-8"},
       {"a\n{% nothing %}", "line 2: statement 'nothing', expected if, for"},
       {"{% if x %}", "the end of the template, expected '{% endif %}'"},
       {"{% if x %}{% else %}{% elif y %}{% endif %}", "statement 'elif', expected if, for"},
