@@ -110,6 +110,13 @@ TEST_CASE("exec/chat: long texts take time in proportion, or an error") {
   }
 }
 
+TEST_CASE("exec/chat: a template has at most 1 MiB") {
+  const std::string comment = "{#" + std::string((std::size_t{1} << 20U) - 5, 'a') + "#}";
+  CHECK(applied(comment + "b") == "b");
+  CHECK(contains(error_of([&] { return applied(comment + "bc"); }),
+                 "1048577 bytes, expected at most 1 MiB"));
+}
+
 TEST_CASE("exec/chat: keys that hold one tuple many times over take an error") {
   // 2^60 elements in 61 tuples, each of which holds the one before it twice.
   const std::string tuples =
@@ -247,7 +254,7 @@ TEST_CASE("exec/chat: what a template may not do, or we do not know, is named") 
                    return applied(members + "{% for i in range(99999) %}{{ n.z }}{% endfor %}");
                  }),
                  "more work than"));
-  CHECK(contains(error_of([] { return applied(repeated("{% if true %}", 100'000)); }),
+  CHECK(contains(error_of([] { return applied(repeated("{% if true %}", 50'000)); }),
                  "less deeply nested statements"));
 }
 
