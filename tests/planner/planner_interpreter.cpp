@@ -425,7 +425,7 @@ void Interpreter::attend(const model::Batch& batch, const Task& task, int r) {
     const auto at = [&](int p) -> const Position& {
       const Position& position = positions.at(static_cast<std::size_t>(keys.begin + p));
       require(!position.key.empty(),
-              "interpreter: attention to a position that nobody has written");
+              "interpreter: attention to a position that no device has written");
       return position;
     };
     const Row out = attention(
