@@ -61,7 +61,9 @@ class Resolution {
     if (!not_numeric) return {{address, endpoint.port}};
     const auto question = std::make_shared<Resolution>();
     std::thread([question, endpoint] { question->ask(endpoint); }).detach();
-    if (!await(question->answered_.descriptor(), POLLIN, patience)) {
+    // Its state, not that its descriptor is ready, is what makes the answer visible here.
+    while (!question->answered_.cancelled()) {
+      if (await(question->answered_.descriptor(), POLLIN, patience)) continue;
       fail(name, "its name was not resolved in time; check it, or give the address in numbers");
     }
     if (!question->fault_.empty()) {
