@@ -1,4 +1,5 @@
 # make demo    install what is missing, build, and show the project's main job
+# make study   install what is missing, build tandem-study, which reproduces papers
 # make test    install what is missing, build, run every test
 # make bench   the same for the benchmarks; results under out/bench/
 # make fuzz    short runs of the fuzz targets
@@ -39,7 +40,7 @@ if (($${#missing[@]})); then \
 fi
 endef
 
-.PHONY: help demo demo-short test bench fuzz build build-all packages arm64-sysroot arm64 check-packages clean
+.PHONY: help demo demo-short study test bench fuzz build build-all packages arm64-sysroot arm64 check-packages clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST)) | sed -n '1,/^$$/p'
@@ -54,6 +55,11 @@ demo: build
 
 demo-short: build
 	@NEW_TOKENS=8 scenarios/demo.sh
+
+study:
+	@$(call install,$(DEMO_PACKAGES))
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build --preset release --target tandem-study -j $(JOBS)
 
 test:
 	@$(call install,$(TEST_PACKAGES))
@@ -76,7 +82,7 @@ fuzz:
 	@tests/fuzz/run_fuzz.sh
 
 packages: build
-	@cmake --build --preset release --target tandem_device -j $(JOBS)
+	@cmake --build --preset release --target tandem_device tandem-study -j $(JOBS)
 	@cd build/release && cpack >/dev/null
 	@ls -1 out/packages/*.deb
 

@@ -36,27 +36,37 @@ installed() {
   cmake --build "$prefix/build"
   mkdir "$prefix/weights" && "$prefix/build/consumer" "$prefix/weights"
   "$prefix/bin/tandem" model list >/dev/null
+  "$prefix/bin/tandem-study" experiment tpi-table2 >/dev/null
   rm -rf "$prefix"
 }
 
-# The packages hold a program that starts, and name the packages of all libraries that it needs.
+# The packages hold programs that find their scenarios, and name the packages of all libraries that these need.
 packaged() {
-  local deb folder depends program library owner known
+  local deb folder depends programs program library owner known
   make packages
   for deb in out/packages/*_"$(dpkg --print-architecture)".deb; do
     folder=$(mktemp -d)
     dpkg-deb -x "$deb" "$folder"
     [ -s "$folder/usr/share/doc/$(dpkg-deb -f "$deb" Package)/copyright" ] || { echo "$deb: no copyright"; return 1; }
     depends=", $(dpkg-deb -f "$deb" Depends),"
-    program=$(find "$folder" -path '*/bin/tandem' -type f)
-    for library in $(readelf -d "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
-      known=
-      for owner in $(dpkg -S "*/$library" | cut -d: -f1); do  # cross-compilers have some, too
-        [[ $depends == *", $owner,"* ]] && known=$owner
+    case $(dpkg-deb -f "$deb" Package) in
+      tandem) programs=(usr/bin/tandem usr/bin/tandem-study) ;;
+      *) programs=(usr/lib/tandem-worker/bin/tandem) ;;
+    esac
+    for program in "${programs[@]}"; do
+      program=$folder/$program
+      for library in $(readelf -d "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+        known=
+        for owner in $(dpkg -S "*/$library" | cut -d: -f1); do  # cross-compilers have some, too
+          [[ $depends == *", $owner,"* ]] && known=$owner
+        done
+        [ -n "$known" ] || { echo "$deb: needs $library of $owner, expected its package among those it depends on"; return 1; }
       done
-      [ -n "$known" ] || { echo "$deb: needs $library of $owner, expected its package among those it depends on"; return 1; }
+      case $program in
+        *-study) "$program" experiment tpi-table2 >/dev/null ;;
+        *) "$program" model list >/dev/null ;;
+      esac
     done
-    "$program" model list >/dev/null
     rm -rf "$folder"
   done
   # Its program is not installed here.

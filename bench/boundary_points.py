@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measured points for the figure of `tandem propositions`: 24 runs of the real executor across the boundary.
+"""Measured points for the figure of `tandem-study propositions`: 24 runs of the real executor across the boundary.
 
 Two emulated devices that are alike, at nominal pace: attention 5.25, FFN 8.75, all-reduce 7 ms, twelve layers, which is
 half of what the figure's curves have. Their disks get the rates at which a token's blocks take D = C / (1 + slack), for

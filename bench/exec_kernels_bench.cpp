@@ -1,9 +1,10 @@
 // How near the executor comes to what this machine can do, within one run: a decode step against a
-// plain read of as many bytes, a prompt step against Eigen's large product. Reference and subject
-// alternate; counters are medians over the iterations, ratios the medians of the pairs' ratios.
-// Times are CPU seconds of the process over its threads, so that other programs lengthen none (but
-// with two threads that rarely run at once, on a busy machine, they include up to 50 us of waiting
-// a task); `wall_ratio` compares time on the wall, for quiet machines.
+// plain read of as many bytes, a prompt step against Eigen's large product, and a step with tuned
+// kernels against one with the reference kernels. Reference and subject alternate; counters are
+// medians over the iterations, ratios the medians of the pairs' ratios. Times are CPU seconds of
+// the process over its threads, so that other programs lengthen none (but with two threads that
+// rarely run at once, on a busy machine, they include up to 50 us of waiting a task); `wall_ratio`
+// compares time on the wall, for quiet machines.
 
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -76,13 +77,14 @@ model::Transformer demo() {
 }
 
 exec::ProfileRig rig_of(const model::Transformer& transformer, int threads, double bytes,
-                        std::int32_t rows) {
+                        std::int32_t rows, exec::KernelSet kernels = exec::KernelSet::tuned) {
   return exec::ProfileRig({.transformer = transformer,
                            .fraction = 1.0,
                            .layer_bytes = bytes,
                            .max_rows = rows,
                            .max_positions = std::max(rows, 128),
-                           .threads = threads});
+                           .threads = threads,
+                           .kernels = kernels});
 }
 
 // Subject and reference, each as an amount of work and the time it took.
@@ -166,6 +168,29 @@ void prompt(benchmark::State& state, const model::Transformer& transformer) {
   pairs.report(state, "prompt_GFLOPs", "eigen_GFLOPs");
 }
 
+// A step with the tuned kernels beside one with the reference (`--kernels eigen`), on 64 MiB of
+// layers.
+void reference(benchmark::State& state, const model::Transformer& transformer) {
+  const auto threads = static_cast<int>(state.range(0));
+  const auto rows = static_cast<std::int32_t>(state.range(1));
+  const double bytes = layer_bytes() / 16.0;
+  exec::ProfileRig tuned = rig_of(transformer, threads, bytes, rows, exec::KernelSet::tuned);
+  exec::ProfileRig eigen = rig_of(transformer, threads, bytes, rows, exec::KernelSet::eigen);
+  const exec::ProfileClock clock(threads);
+  exec::ProfileLog log;
+  Pairs pairs;
+  const double gflop = 2e-9 * rows * tuned.weight_bytes() / sizeof(float);
+  tuned.step(rows, 0, clock, log);
+  eigen.step(rows, 0, clock, log);
+  while (state.KeepRunning()) {
+    const Times plain = timed(threads, [&] { eigen.step(rows, 0, clock, log); });
+    const Times time = timed(threads, [&] { tuned.step(rows, 0, clock, log); });
+    state.SetIterationTime(time.cpu);
+    pairs.add(gflop, time, gflop, plain);
+  }
+  pairs.report(state, "tuned_GFLOPs", "reference_GFLOPs");
+}
+
 BENCHMARK_CAPTURE(decode, tinyllama, tinyllama())
     ->ArgNames({"threads", "rows"})
     ->ArgsProduct({{1, 2}, {1, 8}})
@@ -188,6 +213,13 @@ BENCHMARK_CAPTURE(prompt, demo, demo())
     ->ArgNames({"threads", "rows"})
     ->ArgsProduct({{1, 2}, {64, 128, 512}})
     ->Iterations(repetitions(5))
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+BENCHMARK_CAPTURE(reference, demo, demo())
+    ->ArgNames({"threads", "rows"})
+    ->ArgsProduct({{1, 2}, {1, 8, 32, 128}})
+    ->Iterations(repetitions(9))
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 

@@ -4,7 +4,6 @@ tandem_bench(exec_kernels_bench tandem::exec tandem::model Threads::Threads)
 tandem_bench(exec_formats_bench tandem::exec tandem::model Threads::Threads)
 tandem_bench(exec_sampling_bench tandem::exec)
 # What it is compared with, as a user would build it: for this machine.
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-march=native TANDEM_HAVE_MARCH_NATIVE)
 add_library(tandem_bench_reference OBJECT exec_kernels_reference.cpp)

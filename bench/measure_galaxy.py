@@ -23,7 +23,7 @@ ENVIRONMENTS = {"A": "MM", "B": "MMM", "C": "MMMM", "D": "LM", "E": "LS", "F": "
 HERTZ = {"S": 403e6, "M": 825e6, "L": 1.47e9}
 BANDWIDTHS = [125, 500]  # Mbps
 ROWS = 284  # the paper's mean length
-LATENCY_MS = 0.2  # of a link to the switch, as in `tandem experiment`
+LATENCY_MS = 0.2  # of a link to the switch, as in `tandem-study experiment`
 # How each system is planned. Tiles are one of each device's rows, as in the paper.
 SYSTEMS = {
     "galaxy": ["--strategy", "galaxy", "--partition", "galaxy", "--allreduce", "ring", "--tiles", 1],

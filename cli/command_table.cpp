@@ -1,6 +1,8 @@
-#include "cli/command_table.hpp"
+// The program `tandem`.
 
 #include <array>
+
+#include "cli/flags/commands.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -18,16 +20,21 @@ constexpr std::array kCommands{
     Command{"whatif", "tell which one change of devices or links helps a plan most",
             whatif_command},
     Command{"compare", "hold a prediction against a measurement", compare_command},
-    Command{"propositions", "hold TPI-LLM's Propositions 3 to 6 against their recurrence",
-            propositions_command},
-    Command{"experiment", "make a table or figure of a paper again, beside its numbers",
-            experiment_command},
     Command{"sweep", "predict a grid of scenarios into a CSV", sweep_command},
     Command{"profile", "measure this machine's speed", profile_command},
+    Command{"propositions", "", moved_propositions_command},
+    Command{"experiment", "", moved_experiment_command},
 };
+
+constexpr Program kProgram{
+    .name = "tandem",
+    .summary =
+        "Plans, predicts and runs distributed LLM inference on the devices people own.\n"
+        "The program 'tandem-study' reproduces tables and figures of papers.",
+    .commands = kCommands};
 
 }  // namespace
 
-std::span<const Command> commands() { return kCommands; }
+const Program& program() { return kProgram; }
 
 }  // namespace tandem::cli

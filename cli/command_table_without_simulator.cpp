@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "cli/command_table.hpp"
+#include "cli/flags/commands.hpp"
 #include "cli/flags/options.hpp"
 
 namespace tandem::cli {
@@ -30,13 +30,18 @@ constexpr std::array kCommands{
     Command{"plan", kElsewhere, elsewhere},
     Command{"simulate", kElsewhere, elsewhere},
     Command{"whatif", kElsewhere, elsewhere},
-    Command{"propositions", kElsewhere, elsewhere},
-    Command{"experiment", kElsewhere, elsewhere},
     Command{"sweep", kElsewhere, elsewhere},
+    Command{"propositions", "", moved_propositions_command},
+    Command{"experiment", "", moved_experiment_command},
 };
+
+constexpr Program kProgram{
+    .name = "tandem",
+    .summary = "Plans, predicts and runs distributed LLM inference on the devices people own.",
+    .commands = kCommands};
 
 }  // namespace
 
-std::span<const Command> commands() { return kCommands; }
+const Program& program() { return kProgram; }
 
 }  // namespace tandem::cli

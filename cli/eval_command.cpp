@@ -14,6 +14,7 @@
 #include "cli/flags/commands.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
+#include "cli/flags/kernels_flag.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/version.hpp"
@@ -61,6 +62,7 @@ Syntax eval_syntax() {
                  "lines {\"distance\", \"prompt\", \"answer\"} [DIR/eval/recall.jsonl]"},
                 {"limit", "N", "the first N documents, and N questions of each distance"},
                 {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
+                kKernelsFlag,
                 {"key", "FILE", "shared key of the devices (with --hosts)"},
                 {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
                 kCacheSizeFlag,
@@ -129,6 +131,7 @@ exec::ScoreOptions score_options(const Options& options, const planner::Plan& pl
   run.cache_dir = cache.folder;
   run.cache_bytes = cache.bytes;
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  run.kernels = kernels_of(options);
   const bool emulate = options.has("emulate") && !works_alone(plan);
   run.threads = static_cast<int>(options.integer_or("threads", emulate ? 1 : cores, 1, 1024));
   if (const auto hosts = options.text("hosts"); hosts && !works_alone(plan)) {
@@ -154,7 +157,7 @@ Json source_json(const exec::QuestionSource& source) {
 Json to_json(const exec::ExaminationScores& scores, double elapsed_s, const planner::Plan& plan,
              const Options& options, const std::optional<exec::QuestionSource>& text,
              const std::optional<exec::QuestionSource>& recall,
-             const std::optional<std::string>& weights_sha256) {
+             const std::optional<std::string>& weights_sha256, exec::KernelSet kernels) {
   Json json{{"schema", "tandem.eval/2"}, {"model", plan.model.name}};
   json["weights_sha256"] = weights_sha256 ? Json(*weights_sha256) : Json(nullptr);
   json["plan"] = options.has("plan") ? Json{{"sha256", planner::plan_sha256(plan)},
@@ -182,7 +185,7 @@ Json to_json(const exec::ExaminationScores& scores, double elapsed_s, const plan
       distances.push_back(std::move(entry));
     }
   }
-  json["environment"] = {{"tandem", std::string(version())}};
+  json["environment"] = {{"tandem", std::string(version())}, {"kernels", to_string(kernels)}};
   json["elapsed_s"] = elapsed_s;
   return json;
 }
@@ -249,7 +252,7 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   exec::Interrupt interrupt;
   const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); });
   GenerationView view(out, !show.table());
-  exec::choose_integer_kernels(run.cache_dir);
+  if (run.kernels == exec::KernelSet::tuned) exec::choose_integer_kernels(run.cache_dir);
   std::unique_ptr<exec::LocalCluster> cluster;
   if (emulate) {
     exec::check_open_files(plan, weights, /*one_machine=*/true);
@@ -260,6 +263,7 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
         exec::LocalClusterOptions{.key = *run.key,
                                   .cache_dir = run.cache_dir,
                                   .cache_bytes = run.cache_bytes,
+                                  .kernels = run.kernels,
                                   .wanted = exec::workers_of(plan)});
     run.workers = cluster->endpoints();
   }
@@ -287,7 +291,8 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   if (cluster) cluster->wait(std::chrono::seconds(2));
 
   const std::string json =
-      to_json(scores, elapsed_s, plan, options, text, recall, weights_sha256).dump(2) + '\n';
+      to_json(scores, elapsed_s, plan, options, text, recall, weights_sha256, run.kernels).dump(2) +
+      '\n';
   deliver(show, json, out);
   if (show.json) {
     out << json;

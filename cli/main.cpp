@@ -1,4 +1,4 @@
-// The program `tandem`: finds the command, maps failures to exit codes.
+// main() of every program: finds the command, maps failures to exit codes.
 
 #include <unistd.h>
 
@@ -7,7 +7,6 @@
 #include <exception>
 #include <iostream>
 
-#include "cli/command_table.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/version.hpp"
@@ -27,34 +26,34 @@ constexpr int kWrongUsage = 2;
 constexpr int kInternal = 70;
 
 std::string overview() {
-  std::string text =
-      "usage: tandem COMMAND ...\n\n"
-      "Plans, predicts and runs distributed LLM inference on the devices people own.\n\n";
-  text += summaries(commands());
-  return text +
-         "\n'tandem help COMMAND' explains one; 'tandem --version' names the build.\n"
+  const std::string name(program().name);
+  return "usage: " + name + " COMMAND ...\n\n" + std::string(program().summary) + "\n\n" +
+         summaries(program().commands) + "\n'" + name + " help COMMAND' explains one; '" + name +
+         " --version' names the build.\n"
          "Exit codes: 0 done, 1 error in a file, flag or peer, 2 wrong usage, 3 the answer is no,\n"
          "70 internal error, 141 standard output's reader has left.\n";
 }
 
 int run(const Arguments& words, std::ostream& out) {
-  if (words.empty()) throw Usage("no command; see 'tandem --help'");
+  const std::string name(program().name);
+  if (words.empty()) throw Usage("no command; see '" + name + " --help'");
   const Arguments rest(words.begin() + 1, words.end());
   const bool help = words[0] == "help";
   if (words[0] == "--help" || words[0] == "--version" || (help && rest.empty())) {
     if (!rest.empty()) throw Usage("unexpected argument '" + rest[0] + "' after " + words[0]);
-    out << (words[0] == "--version" ? "tandem " + std::string(version()) + '\n' : overview());
+    out << (words[0] == "--version" ? name + ' ' + std::string(version()) + '\n' : overview());
     return kDone;
   }
-  if (!help) return find_command(commands(), words[0], "tandem").run(rest, out);
+  if (!help) return find_command(program().commands, words[0], name).run(rest, out);
   Arguments asked(rest.begin() + 1, rest.end());
   asked.emplace_back("--help");
-  return find_command(commands(), rest[0], "tandem").run(asked, out);
+  return find_command(program().commands, rest[0], name).run(asked, out);
 }
 
 int guarded(const Arguments& words, std::ostream& out) {
   const bool named = !words.empty() && words[0].rfind('-', 0) != 0 && !words[0].empty();
-  const std::string prefix = named ? "tandem " + words[0] + ": " : "tandem: ";
+  const std::string prefix =
+      std::string(program().name) + (named ? ' ' + words[0] : std::string()) + ": ";
   // One line, whatever a file's name or contents brought into it.
   const auto report = [&](const std::string& message, int code) {
     // Nobody may read it, and the process shall end all the same.

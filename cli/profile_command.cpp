@@ -13,6 +13,7 @@
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/file_roles.hpp"
+#include "cli/flags/kernels_flag.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
 #include "exec/kernels/integer_choice.hpp"
@@ -152,12 +153,12 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
 
 // Relative errors on sizes that the profile was not fitted to, by kind.
 void print_check(const model::Transformer& transformer, const model::DeviceProfile& profile,
-                 std::ostream& out) {
+                 exec::KernelSet kernels, std::ostream& out) {
   const auto percent = [](double part) { return model::fixed(100.0 * part, 1) + "%"; };
   out << "\nPredicted beside measured, sizes that were held out, " << profile.threads
       << (profile.threads == 1 ? " thread\n\n" : " threads\n\n");
   model::Table table({"task", "sizes", "median error", "95th percentile", "bias"});
-  for (const exec::HeldOutErrors& of_kind : exec::check_profile(transformer, profile)) {
+  for (const exec::HeldOutErrors& of_kind : exec::check_profile(transformer, profile, kernels)) {
     std::string name(model::to_string(of_kind.kind));
     if (model::reads_weights(of_kind.kind))
       name += " (" + std::string(to_string(of_kind.format)) + ")";
@@ -186,6 +187,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
              "measure weights in this format, too: f16, bf16, q8_0, q4_k and so on, or all", true},
             {"cache-type", "TYPE", "measure attention over a cache in this type, too: f16"},
             {"threads", "N", "threads of a task [both 1 and all cores]"},
+            kKernelsFlag,
             {"seconds", "S", "about how long it may take; less time, fewer sizes of prompts [25]"},
             {"check", "",
              "then measure other sizes, some seconds a format, and print how far off the "
@@ -205,6 +207,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   } else if (cores > 1) {
     measure.threads = {1, static_cast<int>(cores)};
   }
+  measure.kernels = kernels_of(options);
   measure.seconds = options.number_or("seconds", measure.seconds, 0.1, 3600.0);
   const std::string model_name = options.text_or("model", "tinyllama-1.1b");
   FileRoles files;
@@ -221,7 +224,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   options.settle();
 
   // As a run does.
-  exec::choose_integer_kernels(disk ? disk->folder : exec::default_cache_dir());
+  if (measure.kernels == exec::KernelSet::tuned)
+    exec::choose_integer_kernels(disk ? disk->folder : exec::default_cache_dir());
   // First, as a disk may be full; its weights are not in memory yet.
   const auto start = std::chrono::steady_clock::now();
   std::optional<exec::DiskRate> rate;
@@ -245,7 +249,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
     }
   }
   if (check && !show.json) {
-    for (const model::DeviceProfile& profile : profiles) print_check(transformer, profile, out);
+    for (const model::DeviceProfile& profile : profiles)
+      print_check(transformer, profile, measure.kernels, out);
   }
   return 0;
 }

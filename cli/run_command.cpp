@@ -18,6 +18,7 @@
 #include "cli/flags/commands.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
+#include "cli/flags/kernels_flag.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/prompt.hpp"
@@ -85,6 +86,7 @@ Syntax run_syntax() {
           {"threads", "N",
            "computing threads of the master [its profile's, if the plan has one; all cores; 1 if "
            "emulated]"},
+          kKernelsFlag,
           {"key", "FILE", "shared key of the devices (with --hosts)"},
           {"dtype", "TYPE",
            "without a plan: keep weights in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, "
@@ -335,6 +337,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   const std::int64_t usual = job.mode.emulate ? 1 : cores;
   run.threads =
       static_cast<int>(options.integer_or("threads", measured > 0 ? measured : usual, 1, 1024));
+  run.kernels = kernels_of(options);
   run.timeline = options.has("trace");
   run.digest_weights = options.has("out");
   run.tokenizer = job.tokenizer.get();

@@ -9,6 +9,7 @@
 
 #include "cli/flags/cache.hpp"
 #include "cli/flags/commands.hpp"
+#include "cli/flags/kernels_flag.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/views/line_log.hpp"
 #include "exec/session/worker.hpp"
@@ -26,6 +27,7 @@ Syntax worker_syntax() {
                     {"listen", "HOST:PORT", "address to listen on, port 0 for any (required)"},
                     {"key", "FILE", "shared key; needed unless HOST is a loopback address"},
                     {"threads", "N", "computing threads [all cores]"},
+                    kKernelsFlag,
                     {"cache", "DIR", "where weights are kept [~/.cache/tandem]"},
                     kCacheSizeFlag,
                     kVerifyFlag,
@@ -68,6 +70,7 @@ int worker_command(const Arguments& arguments, std::ostream& out) {
   exec::WorkerOptions worker;
   if (const auto path = options.text("key")) worker.key = exec::read_key_file(*path);
   worker.threads = static_cast<int>(options.integer_or("threads", cores, 1, 1024));
+  worker.kernels = kernels_of(options);
   const Cache cache = cache_of(options);
   exec::need_cache_dir(cache.folder);
   worker.cache_dir = cache.folder;

@@ -5,19 +5,22 @@ get_property(libraries GLOBAL PROPERTY TANDEM_LIBRARIES)
 install(TARGETS ${libraries} EXPORT tandem-targets
         COMPONENT development
         FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem COMPONENT development)
-install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+set(programs tandem)
+if(TANDEM_SIM)
+  list(APPEND programs tandem-study)
+endif()
+install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(EXPORT tandem-targets NAMESPACE tandem::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem COMPONENT development)
 install(DIRECTORY scenarios plots DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem COMPONENT program)
 # Package tandem-worker: in a folder of its own, so that both packages can be installed.
 set(device_folder lib/tandem-worker)
 if(TANDEM_SIM)
-  set(device_program tandem_device)
+  install(PROGRAMS $<TARGET_FILE:tandem_device> DESTINATION ${device_folder}/bin RENAME tandem
+          COMPONENT device EXCLUDE_FROM_ALL)
 else()
-  set(device_program tandem)
+  install(TARGETS tandem RUNTIME DESTINATION ${device_folder}/bin COMPONENT device EXCLUDE_FROM_ALL)
 endif()
-install(TARGETS ${device_program} RUNTIME DESTINATION ${device_folder}/bin
-        COMPONENT device EXCLUDE_FROM_ALL)
 install(DIRECTORY scenarios plots DESTINATION ${device_folder}/share/tandem
         COMPONENT device EXCLUDE_FROM_ALL)
 configure_package_config_file(

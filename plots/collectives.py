@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws all-reduce times from the CSV of `tandem experiment`: lines over the latency of a link
+"""Draws all-reduce times from the CSV of `tandem-study experiment`: lines over the latency of a link
 (tpi-figure3) or a map of the fastest (collectives).
 
 usage: collectives.py report.csv STEM      writes STEM.png and STEM.svg

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws a paper's numbers and tandem's, one panel a quantity, from the CSV of `tandem experiment`.
+"""Draws a paper's numbers and tandem's, one panel a quantity, from the CSV of `tandem-study experiment`.
 
 usage: experiment_table.py report.csv STEM      writes STEM.png and STEM.svg
 """

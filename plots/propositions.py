@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws what the disk costs a token across the steady condition, from boundary.csv of `tandem propositions`.
+"""Draws what the disk costs a token across the steady condition, from boundary.csv of `tandem-study propositions`.
 
 usage: propositions.py boundary.csv STEM      writes STEM.png and STEM.svg
 """

@@ -18,11 +18,13 @@ tandem_tests(
     cli/gathered_weights_command_test.cpp
     cli/gguf_command_test.cpp
     cli/interrupt_command_test.cpp
+    cli/kernels_command_test.cpp
     cli/limits_command_test.cpp
     cli/max_loss_command_test.cpp
     cli/manners_test.cpp
     cli/memory_command_test.cpp
     cli/outdated_profiles_command_test.cpp
+    cli/programs_test.cpp
     cli/propositions_command_test.cpp
     cli/rows_command_test.cpp
     cli/sparse_command_test.cpp
@@ -40,4 +42,12 @@ tandem_tests(
     cli/variation_command_test.cpp
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)
 target_include_directories(tandem_cli_tests PRIVATE ${PROJECT_SOURCE_DIR})
-add_dependencies(tandem_cli_tests tandem)
+add_dependencies(tandem_cli_tests tandem tandem-study)
+
+# `make demo` builds the target tandem.
+if(CMAKE_GENERATOR STREQUAL "Ninja")
+  add_test(NAME "cli/programs: the target tandem is built without study"
+           COMMAND ${CMAKE_MAKE_PROGRAM} -C ${PROJECT_BINARY_DIR} -t inputs tandem)
+  set_tests_properties("cli/programs: the target tandem is built without study"
+                       PROPERTIES LABELS cli TIMEOUT 60 FAIL_REGULAR_EXPRESSION "libtandem_study|cli/study/")
+endif()

@@ -1,6 +1,7 @@
 # What the documents show: links, paths, flags and words, and the commands themselves.
 add_test(NAME "documents/text: links, paths, flags and words hold"
-         COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/documents/check_pages.py text $<TARGET_FILE:tandem>)
+         COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/documents/check_pages.py text $<TARGET_FILE:tandem>
+                 $<TARGET_FILE:tandem-study>)
 set_tests_properties("documents/text: links, paths, flags and words hold"
                      PROPERTIES LABELS documents TIMEOUT 60 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 if(NOT TANDEM_SANITIZE)  # they are run, not searched for undefined behaviour

@@ -7,6 +7,8 @@ tandem_tests(
     exec/compute/compute_test.cpp
     exec/compute/compute_touches_test.cpp
     exec/kernels/attention_test.cpp
+    exec/kernels/eigen_attention_test.cpp
+    exec/kernels/eigen_kernels_test.cpp
     exec/kernels/integer_choice_test.cpp
     exec/kernels/integer_product_test.cpp
     exec/kernels/merge_test.cpp

@@ -1,6 +1,7 @@
 #pragma once
 
-// The program's commands: one file each, cli/<name>_command.cpp.
+// Programs and their commands: one file a command, <name>_command.cpp in cli/ or cli/study/, and
+// one table a program.
 
 #include <iosfwd>
 #include <span>
@@ -15,11 +16,23 @@ using Arguments = std::vector<std::string>;
 
 struct Command {
   std::string_view name;
-  std::string_view summary;  // one line of `tandem --help`
+  std::string_view summary;  // one line of `--help`; empty: not listed
   // Results to `out`; returns the exit code (0 done, 3 the answer is no). Throws Error (exit 1),
   // Usage (exit 2).
   int (*run)(const Arguments& arguments, std::ostream& out);
 };
+
+// What distinguishes the programs, which share main().
+struct Program {
+  std::string_view name;              // "tandem"
+  std::string_view summary;           // lines of `--help` that say what it does
+  std::span<const Command> commands;  // in the order of `--help`
+};
+
+// The program of this process. Each executable links one definition, its table of commands:
+// cli/command_table.cpp, cli/command_table_without_simulator.cpp or
+// cli/study/study_command_table.cpp.
+[[nodiscard]] const Program& program();
 
 // Runs the one of `actions` that the first of `arguments` names; `parent` is the command they
 // belong to. Throws Usage, with the nearest name, if there is none; HelpRequested on --help.
@@ -40,5 +53,10 @@ int whatif_command(const Arguments& arguments, std::ostream& out);
 int workload_command(const Arguments& arguments, std::ostream& out);
 int sweep_command(const Arguments& arguments, std::ostream& out);
 int profile_command(const Arguments& arguments, std::ostream& out);
+
+// Commands of tandem-study that tandem had before, kept for one release. They throw Usage, which
+// names that program.
+int moved_propositions_command(const Arguments& arguments, std::ostream& out);
+int moved_experiment_command(const Arguments& arguments, std::ostream& out);
 
 }  // namespace tandem::cli

@@ -18,8 +18,13 @@ namespace {
 
 namespace po = boost::program_options;
 
+// The program and a command of it: "tandem plan".
+std::string call(std::string_view command) {
+  return std::string(program().name) + " " + std::string(command);
+}
+
 std::string see_help(std::string_view command) {
-  return "see 'tandem help " + std::string(command) + "'";
+  return "see '" + call("help ") + std::string(command) + "'";
 }
 
 // What a flag looks like in the help text.
@@ -30,7 +35,7 @@ std::string spelling(const Flag& flag) {
 }
 
 std::string help_text(const Syntax& syntax, const std::vector<Flag>& flags) {
-  std::string text = "usage: tandem " + std::string(syntax.command);
+  std::string text = "usage: " + call(syntax.command);
   for (const std::string_view positional : syntax.positionals)
     text += " " + std::string(positional);
   text += " [flags]\n\n" + std::string(syntax.summary) + "\n\n";
@@ -192,8 +197,7 @@ void Options::settle() {
   settled_ = true;
   const auto quiet = values_.find("quiet");
   if (quiet != values_.end() && !quiet->second.empty()) return;
-  for (const std::string& text : remarks_)
-    std::cerr << "tandem " << command_ << ": " << text << '\n';
+  for (const std::string& text : remarks_) std::cerr << call(command_) << ": " << text << '\n';
 }
 
 bool Options::has(std::string_view flag) const { return !values(flag).empty(); }
@@ -273,15 +277,17 @@ std::string Options::choice_or(std::string_view flag, std::string_view fallback,
 std::string summaries(std::span<const Command> commands) {
   std::string text;
   std::size_t width = 8;
-  for (const Command& command : commands) width = std::max(width, command.name.size());
   for (const Command& command : commands)
-    text += "  " + std::string(command.name) + std::string(width + 2 - command.name.size(), ' ') +
-            std::string(command.summary) + '\n';
+    if (!command.summary.empty()) width = std::max(width, command.name.size());
+  for (const Command& command : commands)
+    if (!command.summary.empty())
+      text += "  " + std::string(command.name) + std::string(width + 2 - command.name.size(), ' ') +
+              std::string(command.summary) + '\n';
   return text;
 }
 
 const Command& find_command(std::span<const Command> commands, const std::string& name,
-                            std::string_view program) {
+                            std::string_view parent) {
   std::vector<std::string_view> names;
   for (const Command& command : commands) {
     if (command.name == name) return command;
@@ -290,17 +296,17 @@ const Command& find_command(std::span<const Command> commands, const std::string
   const std::string_view guess = model::nearest(name, names);
   throw Usage("unknown command '" + name + "'" +
               (guess.empty() ? "" : ", did you mean '" + std::string(guess) + "'?") + "; see '" +
-              std::string(program) + " --help'");
+              std::string(parent) + " --help'");
 }
 
 int run_subcommand(std::string_view parent, std::span<const Command> actions,
                    const Arguments& arguments, std::ostream& out) {
-  const std::string program = "tandem " + std::string(parent);
-  if (arguments.empty()) throw Usage("no action; see '" + program + " --help'");
+  const std::string prefix = call(parent);
+  if (arguments.empty()) throw Usage("no action; see '" + prefix + " --help'");
   if (arguments[0] == "--help")
-    throw HelpRequested("usage: " + program + " ACTION ...\n\n" + summaries(actions) + "\n'" +
-                        program + " ACTION --help' explains one.\n");
-  return find_command(actions, arguments[0], program)
+    throw HelpRequested("usage: " + prefix + " ACTION ...\n\n" + summaries(actions) + "\n'" +
+                        prefix + " ACTION --help' explains one.\n");
+  return find_command(actions, arguments[0], prefix)
       .run(Arguments(arguments.begin() + 1, arguments.end()), out);
 }
 

@@ -100,12 +100,12 @@ class Options {
   bool settled_ = false;
 };
 
-// One line of help a command: name and summary.
+// One line of help a command that has a summary: name and summary.
 [[nodiscard]] std::string summaries(std::span<const Command> commands);
 
-// The command called `name`. Throws Usage with the nearest name; `program` is what precedes it
+// The command called `name`. Throws Usage with the nearest name; `parent` is what precedes it
 // ("tandem", "tandem model").
 [[nodiscard]] const Command& find_command(std::span<const Command> commands,
-                                          const std::string& name, std::string_view program);
+                                          const std::string& name, std::string_view parent);
 
 }  // namespace tandem::cli

@@ -80,6 +80,7 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
       shard(std::move(weights)),
       share(computed_share(transformer, shard.tensors().share, limit)),
       limits(checked(transformer, share, limit)),
+      kernels(kernels_of(limit.kernels)),
       pool(limit.threads,
            limit.may_spin ? std::chrono::microseconds(50) : std::chrono::microseconds(0)),
       cache(transformer, share, cached_positions(limit)) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/compute/shortlist.hpp"
+#include "exec/kernels/kernel_set.hpp"
 #include "exec/weights/shard.hpp"
 #include "model/graph/memory.hpp"
 #include "model/graph/task_graph.hpp"
@@ -30,6 +31,7 @@ struct ComputeLimits {
   // As the graphs of the run declare them; none: model::share_buffers of the shard's share.
   std::vector<model::BufferDeclaration> buffers{};
   int threads = 1;
+  KernelSet kernels = default_kernel_set();
   bool may_spin = true;  // false: threads of this device sleep at once (a core it must share)
   [[nodiscard]] model::Extents extents() const {
     return {.rows = max_rows,

@@ -9,7 +9,6 @@
 #include "exec/compute/compute_state.hpp"
 #include "exec/kernels/attention.hpp"
 #include "exec/kernels/cached_row.hpp"
-#include "exec/kernels/rowwise.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {
@@ -102,7 +101,7 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
     const auto piece = [&](const WeightProduct& p) {
       const std::int64_t from = std::max(begin - offset, std::int64_t{0});
       const std::int64_t to = std::min(end - offset, p.outputs);
-      if (from < to) product(p.slice(from, to));
+      if (from < to) kernels.product(p.slice(from, to));
       offset += p.outputs;
     };
     piece(queries);
@@ -124,11 +123,13 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   const RopeTable* const turns = rope_of(task.layer);
   const auto epsilon = static_cast<float>(transformer.norm_epsilon);
   for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
-    if (bias != nullptr) exec::add(bias, task.columns.size() * d, q.at(row, column));
+    if (bias != nullptr) kernels.add(bias, task.columns.size() * d, q.at(row, column));
     for (std::int64_t head = 0; head < task.columns.size(); ++head) {
       float* const mine = q.at(row, column + head * d);
-      if (!weights.query_norm.empty()) rms_norm(mine, weights.query_norm.data(), d, epsilon, mine);
-      if (turns != nullptr) rotate(turns->cosine(row), turns->sine(row), turns->half(), mine);
+      if (!weights.query_norm.empty())
+        kernels.rms_norm(mine, weights.query_norm.data(), d, epsilon, mine);
+      if (turns != nullptr)
+        kernels.rotate(turns->cosine(row), turns->sine(row), turns->half(), mine);
     }
   }
   grow_queries(batch, task, q, column);
@@ -144,8 +145,8 @@ void Compute::State::grow_queries(const model::Batch& batch, const Task& task, c
       const double passed = std::floor(static_cast<double>(segment.past + i) / context);
       const double growth = 1.0 + transformer.query_growth * std::log(1.0 + passed);
       if (growth != 1.0)
-        scale_by(static_cast<float>(growth), task.columns.size() * transformer.head_dim,
-                 q.at(segment.rows.begin + i, column));
+        kernels.scale_by(static_cast<float>(growth), task.columns.size() * transformer.head_dim,
+                         q.at(segment.rows.begin + i, column));
     }
   });
 }
@@ -162,11 +163,12 @@ void Compute::State::store_keys(const model::Batch& batch, const Task& task, std
     for (std::int32_t row = segment.rows.begin; row < segment.rows.end; ++row) {
       const std::int32_t position = segment.past + (row - segment.rows.begin);
       if (turns != nullptr) turns->set(row, position, is_long);
-      if (bias != nullptr) exec::add(bias, kv_heads.size() * d, attention.at(row, column));
+      if (bias != nullptr) kernels.add(bias, kv_heads.size() * d, attention.at(row, column));
       for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
         float* key = attention.at(row, column + (head - kv_heads.begin) * d);
-        if (!weight.empty()) rms_norm(key, weight.data(), d, epsilon, key);
-        if (turns != nullptr) rotate(turns->cosine(row), turns->sine(row), turns->half(), key);
+        if (!weight.empty()) kernels.rms_norm(key, weight.data(), d, epsilon, key);
+        if (turns != nullptr)
+          kernels.rotate(turns->cosine(row), turns->sine(row), turns->half(), key);
         if (!store_key(key, position, cache.head(blocks, task.layer, head), d))
           refuse_stored(transformer.cache, "key", task.layer, position);
       }
@@ -187,7 +189,7 @@ void Compute::State::store_values(const model::Batch& batch, const Task& task, s
         const CachedHead home = cache.head(blocks, task.layer, head);
         float* const value =
             staged ? attention.at(row, column + at) : home.value<float>(position, d);
-        if (bias != nullptr) exec::add(bias + at, d, value);
+        if (bias != nullptr) kernels.add(bias + at, d, value);
         if (staged && !store_value(value, position, home, d))
           refuse_stored(transformer.cache, "value", task.layer, position);
       }
@@ -250,25 +252,25 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
             const std::int64_t to = mine.begin + mine.size() * (split + 1) / splits;
             const std::int64_t column = (from - share.heads.begin) * d;
             const Range keys = keys_of(segment, task);
-            exec::attend({.queries = q.at(segment.rows.begin + row, column),
-                          .query_stride = q.width,
-                          .cache = home.head(blocks, of_layer, head),
-                          .output = y.at(segment.rows.begin + row, column),
-                          .output_stride = y.width,
-                          .rows = std::min(kAttendRows, segment.rows.size() - row),
-                          .group = to - from,
-                          .head_dim = d,
-                          .first_key = keys.begin,
-                          .end_key = keys.end,
-                          .past = causal ? segment.past + row : std::int64_t{segment.end},
-                          .window = task.window,
-                          .scale = static_cast<float>(transformer.attention_scale),
-                          .cap = static_cast<float>(transformer.score_cap),
-                          .softmax = softmax.data == nullptr
-                                         ? nullptr
-                                         : softmax.at(segment.rows.begin + row,
-                                                      2 * (from - share.heads.begin)),
-                          .softmax_stride = softmax.width});
+            kernels.attend({.queries = q.at(segment.rows.begin + row, column),
+                            .query_stride = q.width,
+                            .cache = home.head(blocks, of_layer, head),
+                            .output = y.at(segment.rows.begin + row, column),
+                            .output_stride = y.width,
+                            .rows = std::min(kAttendRows, segment.rows.size() - row),
+                            .group = to - from,
+                            .head_dim = d,
+                            .first_key = keys.begin,
+                            .end_key = keys.end,
+                            .past = causal ? segment.past + row : std::int64_t{segment.end},
+                            .window = task.window,
+                            .scale = static_cast<float>(transformer.attention_scale),
+                            .cap = static_cast<float>(transformer.score_cap),
+                            .softmax = softmax.data == nullptr
+                                           ? nullptr
+                                           : softmax.at(segment.rows.begin + row,
+                                                        2 * (from - share.heads.begin)),
+                            .softmax_stride = softmax.width});
           }
         }
       }
@@ -288,8 +290,8 @@ void Compute::State::merge(const Task& task) {
   const std::int64_t d = transformer.head_dim;
   if (task.selection > 0) return merge_listed(task, x, more, y, all);
   for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
-    exec::merge({x.at(row, first * d), more.at(row, 2 * first)},
-                {y.at(row, first * d), all.at(row, 2 * first)}, task.columns.size(), d);
+    kernels.merge({x.at(row, first * d), more.at(row, 2 * first)},
+                  {y.at(row, first * d), all.at(row, 2 * first)}, task.columns.size(), d);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "exec/compute/compute_state.hpp"
-#include "exec/kernels/rowwise.hpp"
 #include "exec/weights/formats/block_codec.hpp"
 #include "model/base/error.hpp"
 
@@ -40,7 +39,7 @@ void Compute::State::scale_embedding(const Task& task, const Buffer& y) const {
   if (transformer.embedding_scale == 1.0) return;
   const auto scale = static_cast<float>(transformer.embedding_scale);
   for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row)
-    scale_by(scale, y.width, y.at(row));
+    kernels.scale_by(scale, y.width, y.at(row));
 }
 
 void Compute::State::fetch(const model::Batch& batch, const Task& task) {
@@ -65,13 +64,13 @@ void Compute::State::add_positions(const model::Batch& batch, const Task& task, 
       require(first + segment.rows.size() <= positions.rows,
               "positions within the model's context");
       for (std::int32_t i = 0; i < segment.rows.size(); ++i)
-        exec::add(floats(positions, first + i), y.width, y.at(segment.rows.begin + i));
+        kernels.add(floats(positions, first + i), y.width, y.at(segment.rows.begin + i));
     });
   }
   if (transformer.token_types > 0) {
     if (types.data == nullptr) lacks("token types");
     for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row)
-      exec::add(floats(types, 0), y.width, y.at(row));  // a text is of type 0
+      kernels.add(floats(types, 0), y.width, y.at(row));  // a text is of type 0
   }
 }
 
@@ -117,8 +116,8 @@ void Compute::State::lm_head(const model::Batch& batch, const Task& task) {
                     [&](std::int64_t begin, std::int64_t end, int) {
                       for (std::int64_t row = first; row <= last_logits; ++row) {
                         float* const some = logit_rows.at(row, task.columns.begin + begin);
-                        if (scale != 1.0F) scale_by(scale, end - begin, some);
-                        if (cap > 0.0F) soft_cap(cap, end - begin, some);
+                        if (scale != 1.0F) kernels.scale_by(scale, end - begin, some);
+                        if (cap > 0.0F) kernels.soft_cap(cap, end - begin, some);
                       }
                     });
 }
@@ -131,6 +130,7 @@ void Compute::State::shortlist(const model::Batch& batch, const Task& task) {
   check_part(told, rows, task.chosen);
   for (std::int32_t row = rows.begin; row < rows.end; ++row) {
     tell_candidates(
+        kernels,
         {logits.at(row, task.columns.begin), static_cast<std::size_t>(task.columns.size())},
         task.columns.begin, best,
         {told.at(row, task.chosen.begin), static_cast<std::size_t>(task.chosen.size())});

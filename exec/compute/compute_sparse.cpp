@@ -210,23 +210,23 @@ void Compute::State::attend_gathered(const Task& task) {
         const std::int64_t from = mine.begin + mine.size() * split / splits;
         const std::int64_t to = mine.begin + mine.size() * (split + 1) / splits;
         for_sight(task, rows, some, head, [&](Range own, std::int32_t seen, std::int32_t more) {
-          exec::attend({.queries = q.at(own.begin, (from - share.heads.begin) * d),
-                        .query_stride = q.width,
-                        .cache = keys,
-                        .output = y.at(own.begin, (from - share.heads.begin) * d),
-                        .output_stride = y.width,
-                        .rows = own.size(),
-                        .group = to - from,
-                        .head_dim = d,
-                        .first_key = 0,
-                        .end_key = seen + more * (own.size() - 1),
-                        .past = more > 0 ? seen - 1 : task.keys.size(),
-                        .scale = static_cast<float>(transformer.attention_scale),
-                        .cap = static_cast<float>(transformer.score_cap),
-                        .softmax = softmax.data == nullptr
-                                       ? nullptr
-                                       : softmax.at(own.begin, 2 * (from - share.heads.begin)),
-                        .softmax_stride = softmax.width});
+          kernels.attend({.queries = q.at(own.begin, (from - share.heads.begin) * d),
+                          .query_stride = q.width,
+                          .cache = keys,
+                          .output = y.at(own.begin, (from - share.heads.begin) * d),
+                          .output_stride = y.width,
+                          .rows = own.size(),
+                          .group = to - from,
+                          .head_dim = d,
+                          .first_key = 0,
+                          .end_key = seen + more * (own.size() - 1),
+                          .past = more > 0 ? seen - 1 : task.keys.size(),
+                          .scale = static_cast<float>(transformer.attention_scale),
+                          .cap = static_cast<float>(transformer.score_cap),
+                          .softmax = softmax.data == nullptr
+                                         ? nullptr
+                                         : softmax.at(own.begin, 2 * (from - share.heads.begin)),
+                          .softmax_stride = softmax.width});
         });
       }
     });
@@ -261,20 +261,20 @@ void Compute::State::score(const model::Batch& batch, const Task& task) {
     // Of keys [from, to), counted as the kernel does.
     const auto weigh = [&](Range own, std::int64_t from, std::int64_t to, std::int64_t past) {
       const std::int64_t first = gathered ? task.keys.begin + from : from;
-      exec::weigh_keys({.queries = q.at(own.begin, column * d),
-                        .query_stride = q.width,
-                        .cache = keys,
-                        .rows = own.size(),
-                        .group = mine.size(),
-                        .head_dim = d,
-                        .first_key = from,
-                        .end_key = to,
-                        .past = past,
-                        .scale = static_cast<float>(transformer.attention_scale),
-                        .cap = static_cast<float>(transformer.score_cap),
-                        .softmax = softmax.at(own.begin, 2 * column),
-                        .softmax_stride = softmax.width},
-                       y.at(first, head - kv_share.begin), y.width);
+      kernels.weigh_keys({.queries = q.at(own.begin, column * d),
+                          .query_stride = q.width,
+                          .cache = keys,
+                          .rows = own.size(),
+                          .group = mine.size(),
+                          .head_dim = d,
+                          .first_key = from,
+                          .end_key = to,
+                          .past = past,
+                          .scale = static_cast<float>(transformer.attention_scale),
+                          .cap = static_cast<float>(transformer.score_cap),
+                          .softmax = softmax.at(own.begin, 2 * column),
+                          .softmax_stride = softmax.width},
+                         y.at(first, head - kv_share.begin), y.width);
     };
     const Range all = gathered ? Range{0, task.keys.size()} : task.keys;
     const std::int64_t first_granule = all.begin / kBlockGranule;
@@ -322,8 +322,8 @@ void Compute::State::merge_listed(const Task& task, const Buffer& x, const Buffe
       const std::int32_t to = rows.of(row, head / group);
       require(0 <= to && to < y.rows, "a list of rows that there are");
       const std::int64_t column = head - share.heads.begin;
-      exec::merge({x.at(row, column * d), more.at(row, 2 * column)},
-                  {y.at(to, column * d), all.at(to, 2 * column)}, 1, d);
+      kernels.merge({x.at(row, column * d), more.at(row, 2 * column)},
+                    {y.at(to, column * d), all.at(to, 2 * column)}, 1, d);
     }
   }
 }

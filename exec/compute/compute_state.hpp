@@ -14,10 +14,11 @@
 #include "exec/compute/block_cache.hpp"
 #include "exec/compute/compute.hpp"
 #include "exec/compute/shortlist.hpp"
+#include "exec/kernels/kernel_table.hpp"
 #include "exec/kernels/product.hpp"
 #include "exec/kernels/rope.hpp"
 #include "exec/kernels/thread_pool.hpp"
-#include "exec/kernels/weight_product.hpp"
+#include "exec/kernels/weight_operands.hpp"
 #include "exec/weights/files/aligned_buffer.hpp"
 #include "exec/weights/move_choice.hpp"
 #include "exec/weights/tensors.hpp"
@@ -203,6 +204,7 @@ struct Compute::State {
   model::Share share;
   model::Range kv_share;  // key/value heads of share.heads
   ComputeLimits limits;
+  const Kernels& kernels;
   ThreadPool pool;
   AlignedBuffer step_memory;
   AlignedBuffer receive_memory;

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "exec/compute/compute_state.hpp"
-#include "exec/kernels/rowwise.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {
@@ -195,8 +194,8 @@ void Compute::State::need_cached(const model::Batch& batch, const Task& task) co
 }
 
 void Compute::State::multiply(const WeightProduct& p) {
-  pool.parallel_for(p.outputs, kOutputGranule, [&p](std::int64_t begin, std::int64_t end, int) {
-    product(p.slice(begin, end));
+  pool.parallel_for(p.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
+    kernels.product(p.slice(begin, end));
   });
 }
 
@@ -228,11 +227,11 @@ void Compute::State::norm(const Task& task) {
         for (std::int64_t row = task.rows.begin + begin; row < task.rows.begin + end; ++row) {
           switch (kind) {
             case model::Norm::rms:
-              rms_norm(x.at(row), vectors.weight.data(), x.width, epsilon, y.at(row));
+              kernels.rms_norm(x.at(row), vectors.weight.data(), x.width, epsilon, y.at(row));
               break;
             case model::Norm::layer:
-              layer_norm(x.at(row), vectors.weight.data(), vectors.bias.data(), x.width, epsilon,
-                         y.at(row));
+              kernels.layer_norm(x.at(row), vectors.weight.data(), vectors.bias.data(), x.width,
+                                 epsilon, y.at(row));
               break;
           }
         }
@@ -242,7 +241,7 @@ void Compute::State::norm(const Task& task) {
 void Compute::State::add_bias(const Task& task, std::span<const float> bias, const Buffer& y) {
   if (bias.empty() || task.columns.empty() || task.columns.begin != 0) return;
   for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row)
-    exec::add(bias.data(), y.width, y.at(row));
+    kernels.add(bias.data(), y.width, y.at(row));
 }
 
 void Compute::State::project_out(const Task& task) {
@@ -295,10 +294,11 @@ void Compute::State::ffn_up(const Task& task) {
     const WeightProduct all = rows_of(weights.up, y);
     pool.parallel_for(all.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
       const WeightProduct mine = all.slice(begin, end);
-      product(mine);
+      kernels.product(mine);
       for (std::int64_t row = 0; row < mine.tokens; ++row) {
-        activate(transformer.activation, bias.empty() ? nullptr : bias.data() + weight_row + begin,
-                 mine.outputs, mine.y + row * mine.y_stride);
+        kernels.activate(transformer.activation,
+                         bias.empty() ? nullptr : bias.data() + weight_row + begin, mine.outputs,
+                         mine.y + row * mine.y_stride);
       }
     });
     return;
@@ -309,16 +309,16 @@ void Compute::State::ffn_up(const Task& task) {
     const WeightProduct mine = gate.slice(begin, end);
     const WeightProduct up = ups.slice(begin, end);
     const bool silu = transformer.activation == model::Activation::silu;
-    product(mine);
-    product(up);
+    kernels.product(mine);
+    kernels.product(up);
     for (std::int64_t row = 0; row < mine.tokens; ++row) {
       float* const gated_row = mine.y + row * mine.y_stride;
       const float* const up_row = up.y + row * up.y_stride;
       if (silu) {
-        gate_with(up_row, mine.outputs, gated_row);
+        kernels.gate_with(up_row, mine.outputs, gated_row);
       } else {
-        activate(transformer.activation, nullptr, mine.outputs, gated_row);
-        multiply_with(up_row, mine.outputs, gated_row);
+        kernels.activate(transformer.activation, nullptr, mine.outputs, gated_row);
+        kernels.multiply_with(up_row, mine.outputs, gated_row);
       }
     }
   });
@@ -356,9 +356,9 @@ void Compute::State::add_rows(const Task& task) {
                         const float* const from = x.at(row, task.columns.begin);
                         float* const to = y.at(row, task.columns.begin);
                         if (scale == 1.0F) {
-                          add(from, task.columns.size(), to);
+                          kernels.add(from, task.columns.size(), to);
                         } else {
-                          add_scaled(from, scale, task.columns.size(), to);
+                          kernels.add_scaled(from, scale, task.columns.size(), to);
                         }
                       }
                     });

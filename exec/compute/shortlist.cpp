@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "exec/kernels/rowwise.hpp"
+#include "exec/kernels/kernel_table.hpp"
 #include "model/base/error.hpp"
 #include "model/graph/candidates.hpp"
 
@@ -63,7 +63,7 @@ void find_best(std::span<const float> logits, std::int32_t first, std::size_t co
   std::ranges::sort_heap(best, ranks_before);
 }
 
-void tell_candidates(std::span<const float> logits, std::int32_t first,
+void tell_candidates(const Kernels& kernels, std::span<const float> logits, std::int32_t first,
                      std::vector<Candidate>& scratch, std::span<float> told) {
   const auto count =
       static_cast<std::size_t>(model::candidates_in(static_cast<std::int64_t>(told.size())));
@@ -78,7 +78,7 @@ void tell_candidates(std::span<const float> logits, std::int32_t first,
   } else if (std::isinf(largest)) {
     told[0] = static_cast<float>(std::ranges::count(logits, largest));
   } else {
-    told[0] = exp_sum(logits.data(), largest, static_cast<std::int64_t>(logits.size()));
+    told[0] = kernels.exp_sum(logits.data(), largest, static_cast<std::int64_t>(logits.size()));
   }
   for (std::size_t i = 0; i < count; ++i) {
     const bool there = i < scratch.size();

@@ -9,6 +9,8 @@
 
 namespace tandem::exec {
 
+struct Kernels;  // exec/kernels/kernel_table.hpp
+
 struct Candidate {
   std::int32_t id = 0;
   float logit = 0.0F;
@@ -48,7 +50,7 @@ void find_best(std::span<const float> logits, std::int32_t first, std::size_t co
 // Writes what model/graph/candidates.hpp says of `logits`, as many candidates as `told` has columns
 // for. An infinite maximum: the denominator counts the logits that are as large; 0 of -infinity.
 // `scratch` is overwritten. Throws Error if any is NaN.
-void tell_candidates(std::span<const float> logits, std::int32_t first,
+void tell_candidates(const Kernels& kernels, std::span<const float> logits, std::int32_t first,
                      std::vector<Candidate>& scratch, std::span<float> told);
 
 // best = the best candidates of what several devices tell, `columns` numbers each, as many as each

@@ -128,6 +128,8 @@ void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process
                                  "/proc/self/fd/" + std::to_string(key_fd),
                                  "--threads",
                                  "1",
+                                 "--kernels",
+                                 std::string(to_string(options.kernels)),
                                  "--cache",
                                  options.cache_dir.string(),
                                  "--once",

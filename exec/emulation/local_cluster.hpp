@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/kernels/kernel_set.hpp"
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
 #include "model/base/child_process.hpp"
@@ -21,6 +22,7 @@ struct LocalClusterOptions {
   std::filesystem::path cache_dir;
   std::optional<std::uint64_t> cache_bytes;      // at most
   bool verify = false;                           // WorkerOptions::verify
+  KernelSet kernels = default_kernel_set();      // of all workers
   int ledger_fd = -1;                            // open; inherited by the workers
   int turn_fd = -1;                              // the same
   std::vector<bool> wanted;                      // by DeviceIndex: start a worker

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "exec/kernels/instruction_sets.hpp"
+#include "exec/kernels/kernel_table.hpp"
 #include "model/base/plain_text.hpp"
 
 namespace tandem::exec {
@@ -33,10 +33,17 @@ std::string processor_here() {
   return "";
 }
 
-model::MeasuredKernels kernels_here() {
+model::MeasuredKernels kernels_here(KernelSet set) {
   return {.generation = kKernelGeneration,
-          .instruction_sets = instruction_sets(),
+          .instruction_sets = kernels_of(set).instruction_sets(),
           .processor = processor_here()};
+}
+
+std::vector<model::MeasuredKernels> kernels_here() {
+  std::vector<model::MeasuredKernels> all;
+  all.reserve(kKernelSets.size());
+  for (const KernelSet set : kKernelSets) all.push_back(kernels_here(set));
+  return all;
 }
 
 }  // namespace tandem::exec

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "exec/kernels/kernel_set.hpp"
 #include "model/predict/device_profile.hpp"
 
 namespace tandem::exec {
@@ -20,7 +22,9 @@ inline constexpr std::int64_t kKernelGeneration = 3;
 // "Arm 0x41 0xd08"; empty if it does not.
 [[nodiscard]] std::string processor_here();
 
-// After choose_instruction_sets().
-[[nodiscard]] model::MeasuredKernels kernels_here();
+// Those of `set`. After choose_instruction_sets().
+[[nodiscard]] model::MeasuredKernels kernels_here(KernelSet set);
+// Those of every set, as `run --kernels` may use any.
+[[nodiscard]] std::vector<model::MeasuredKernels> kernels_here();
 
 }  // namespace tandem::exec

@@ -108,7 +108,10 @@ void activate(model::Activation activation, const float* HWY_RESTRICT bias, std:
   const Floats d;
   switch (activation) {
     case model::Activation::relu:
-      return activate_by(bias, n, y, [&](Vector x) HWY_ATTR { return hn::Max(x, hn::Zero(d)); });
+      // Not Max, of which some instruction sets make 0 of a NaN.
+      return activate_by(bias, n, y, [&](Vector x) HWY_ATTR {
+        return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+      });
     case model::Activation::silu:
       return activate_by(bias, n, y, [&](Vector x) HWY_ATTR { return times_logistic(x, x); });
     case model::Activation::gelu:

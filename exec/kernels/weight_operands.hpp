@@ -10,8 +10,8 @@ namespace tandem::exec {
 // y[t, o] = sum over k of x[t, k] w[o, k], where w are the numbers that
 // exec/weights/formats/block_codec decodes. Weights must be finite. Of formats that multiply
 // integers, x are the numbers in 8 bits that exec/kernels/integer_product.hpp says, which also has
-// the order of addition: such a product is the same bits on every machine and beside any other
-// tokens.
+// the order of addition of the tuned kernels: their product is the same bits on every machine and
+// beside any other tokens.
 struct WeightProduct {
   const float* x = nullptr;  // [tokens, depth]
   std::int64_t x_stride = 0;

@@ -30,14 +30,14 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string describe(const model::Transformer& transformer, int threads) {
+std::string describe(const model::Transformer& transformer, int threads, KernelSet set,
+                     const model::MeasuredKernels& kernels) {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   std::tm utc{};
   gmtime_r(&now, &utc);
   std::array<char, 16> date{};
   std::strftime(date.data(), date.size(), "%Y-%m-%d", &utc);
-  const model::MeasuredKernels kernels = kernels_here();
-  const std::string chosen = kernel_choice();
+  const std::string chosen = set == KernelSet::tuned ? kernel_choice() : "";
   std::string machine = kernels.processor;
   if (machine.empty()) machine = "unknown processor";
   return machine + ", " + std::to_string(threads) +
@@ -90,6 +90,7 @@ void measure(Part& part, const ProfileOptions& options, double seconds,
     part.logs.push_back(
         measure_steps(part.transformer,
                       {.threads = options.threads[i],
+                       .kernels = options.kernels,
                        .deadline = start + std::chrono::duration_cast<Clock::duration>(
                                                std::chrono::duration<double>(until)),
                        .stream_bytes = stream_bytes,
@@ -154,9 +155,9 @@ std::vector<model::DeviceProfile> measure_profiles(const model::Transformer& tra
   std::vector<model::DeviceProfile> profiles;
   for (const int threads : options.threads) {
     model::DeviceProfile& profile = profiles.emplace_back();
-    profile.source = describe(transformer, threads);
     profile.threads = threads;
-    profile.kernels = kernels_here();
+    profile.kernels = kernels_here(options.kernels);
+    profile.source = describe(transformer, threads, options.kernels, *profile.kernels);
     profile.rate[static_cast<std::size_t>(TaskKind::transfer)] = messages.transfer;
     profile.inlined = messages.inlined;
   }

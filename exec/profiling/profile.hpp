@@ -3,17 +3,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "exec/kernels/kernel_set.hpp"
 #include "model/predict/device_profile.hpp"
 #include "model/transformer/transformer.hpp"
 
 namespace tandem::exec {
 
-// Rows up to which a step is taken to be new tokens of some sequences, beyond to be a prompt.
-inline constexpr std::int32_t kNewTokenRows = 8;
-
 struct ProfileOptions {
   // Each gives a profile of its own.
   std::vector<int> threads{1};
+  KernelSet kernels = default_kernel_set();
   // About how long it takes, the making of weights included. It is exceeded only by what single
   // tokens and the first two of `rows` take.
   double seconds = 25.0;

@@ -20,7 +20,8 @@ constexpr std::array kPasts{31, 511};
 constexpr std::array kRows{3, 24, 96, 200, 384};
 constexpr int kRounds = 3;
 
-ProfileLog held_out(const model::Transformer& transformer, int threads, double stream_bytes) {
+ProfileLog held_out(const model::Transformer& transformer, int threads, KernelSet kernels,
+                    double stream_bytes) {
   std::vector<std::int32_t> pasts;
   for (const std::int32_t past : kPasts) {
     if (past < transformer.max_context) pasts.push_back(past);
@@ -30,7 +31,8 @@ ProfileLog held_out(const model::Transformer& transformer, int threads, double s
                    {.layer_bytes = stream_bytes_of(transformer, stream_bytes),
                     .max_rows = rows,
                     .max_positions = std::max(rows, pasts.empty() ? 1 : pasts.back() + 1),
-                    .threads = threads});
+                    .threads = threads,
+                    .kernels = kernels});
   const ProfileClock clock(threads);
   ProfileLog warm_up;
   part.step(kNewTokenRows, 0, clock, warm_up);
@@ -45,7 +47,8 @@ ProfileLog held_out(const model::Transformer& transformer, int threads, double s
 }  // namespace
 
 std::vector<HeldOutErrors> check_profile(const model::Transformer& transformer,
-                                         const model::DeviceProfile& profile, double stream_bytes) {
+                                         const model::DeviceProfile& profile, KernelSet kernels,
+                                         double stream_bytes) {
   require(profile.threads > 0, "a profile that does not tell its threads");
   std::vector<HeldOutErrors> all;
   std::vector<model::WeightFormat> formats{model::WeightFormat::f32};
@@ -54,7 +57,7 @@ std::vector<HeldOutErrors> check_profile(const model::Transformer& transformer,
     model::Transformer measured = transformer;
     measured.formats = model::WeightFormats(format);
     measured.cache = model::CacheFormat::f32;
-    const ProfileLog log = held_out(measured, profile.threads, stream_bytes);
+    const ProfileLog log = held_out(measured, profile.threads, kernels, stream_bytes);
     for (int k = 0; k < model::kTaskKinds; ++k) {
       const auto kind = static_cast<TaskKind>(k);
       // What reads no weights is the same whatever their format.

@@ -18,12 +18,14 @@ struct HeldOutErrors {
   std::vector<double> errors{};  // predicted / measured - 1, one for each size
 };
 
-// Measures half of `transformer`'s heads, columns and vocabulary with the threads of `profile`, on
+// Measures half of `transformer`'s heads, columns and vocabulary with `kernels`, which `profile` is
+// of, and its threads, on
 // single tokens and prompts of sizes that ProfileOptions does not name, a few seconds for each
 // format that `profile` has rates of, and compares with its predictions. Of kinds that it has no
 // rates of there are none. Throws logic_error unless the profile has threads.
 [[nodiscard]] std::vector<HeldOutErrors> check_profile(const model::Transformer& transformer,
                                                        const model::DeviceProfile& profile,
+                                                       KernelSet kernels,
                                                        double stream_bytes = 0.0);
 
 }  // namespace tandem::exec

@@ -8,7 +8,6 @@
 #include <limits>
 #include <numeric>
 
-#include "exec/profiling/profile.hpp"
 #include "exec/profiling/synthetic_shard.hpp"
 #include "model/base/statistics.hpp"
 #include "model/report/trace.hpp"
@@ -179,7 +178,8 @@ ProfileRig::ProfileRig(const Options& options)
           {.max_rows = options.max_rows,
            .cache_positions = std::max<std::int64_t>(options.max_positions, model::kCacheBlock),
            .buffers = buffers_of(transformer_, share_),
-           .threads = options.threads}),
+           .threads = options.threads,
+           .kernels = options.kernels}),
       slots_(
           std::max(kSlots, 2 * static_cast<std::size_t>(options.max_rows * transformer_.hidden))) {}
 
@@ -310,14 +310,18 @@ model::Transformer with_head(model::Transformer t, std::int64_t vocab) {
 }  // namespace
 
 ProfileHead::ProfileHead(const model::Transformer& transformer, std::int64_t vocab,
-                         std::int32_t max_rows, std::int32_t sequences, int threads)
+                         std::int32_t max_rows, std::int32_t sequences, int threads,
+                         KernelSet kernels)
     : transformer_(with_head(transformer, vocab)),
       sequences_(sequences),
-      compute_(
-          transformer_,
-          synthetic_shard(transformer_, {{0, 0}, {0, 0}, {0, 0}, true, true}, pattern,
-                          kPatternRows),
-          {.max_rows = max_rows, .cache_positions = 1, .sequences = sequences, .threads = threads}),
+      compute_(transformer_,
+               synthetic_shard(transformer_, {{0, 0}, {0, 0}, {0, 0}, true, true}, pattern,
+                               kPatternRows),
+               {.max_rows = max_rows,
+                .cache_positions = 1,
+                .sequences = sequences,
+                .threads = threads,
+                .kernels = kernels}),
       sampler_(SamplingOptions{}) {}
 
 void ProfileHead::step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log) {
@@ -375,9 +379,10 @@ ProfilePart::ProfilePart(const model::Transformer& transformer, double fraction,
             .layer_bytes = sizes.layer_bytes,
             .max_rows = sizes.max_rows,
             .max_positions = sizes.max_positions,
-            .threads = sizes.threads}),
+            .threads = sizes.threads,
+            .kernels = sizes.kernels}),
       head_(transformer, of_vocab(transformer, fraction), sizes.max_rows,
-            std::min(sizes.max_rows, kSequences), sizes.threads) {}
+            std::min(sizes.max_rows, kSequences), sizes.threads, sizes.kernels) {}
 
 void ProfilePart::step(std::int32_t rows, std::int32_t past, const ProfileClock& clock,
                        ProfileLog& log) {

@@ -18,6 +18,9 @@
 
 namespace tandem::exec {
 
+// Rows up to which a step is taken to be new tokens of some sequences, beyond to be a prompt.
+inline constexpr std::int32_t kNewTokenRows = 8;
+
 // Seconds that each kind of task took, by its size.
 class ProfileLog {
  public:
@@ -57,6 +60,7 @@ class ProfileRig {
     std::int32_t max_rows = 1;
     std::int32_t max_positions = 1;
     int threads = 1;
+    KernelSet kernels = default_kernel_set();
   };
   explicit ProfileRig(const Options& options);
 
@@ -90,7 +94,7 @@ class ProfileRig {
 class ProfileHead {
  public:
   ProfileHead(const model::Transformer& transformer, std::int64_t vocab, std::int32_t max_rows,
-              std::int32_t sequences, int threads);
+              std::int32_t sequences, int threads, KernelSet kernels);
   [[nodiscard]] std::int32_t sequences() const { return sequences_; }
   void step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log);
 
@@ -110,6 +114,7 @@ class ProfilePart {
     std::int32_t max_rows = 1;
     std::int32_t max_positions = 1;
     int threads = 1;
+    KernelSet kernels = default_kernel_set();
   };
   ProfilePart(const model::Transformer& transformer, double fraction, const Sizes& sizes);
 

@@ -9,7 +9,6 @@
 #include <span>
 #include <thread>
 
-#include "exec/profiling/profile.hpp"
 #include "exec/profiling/profile_fit.hpp"
 #include "model/predict/cost_model.hpp"
 
@@ -56,7 +55,8 @@ class StepMeasurement {
                           ProfilePart::Sizes{.layer_bytes = options.stream_bytes,
                                              .max_rows = max_rows,
                                              .max_positions = max_positions,
-                                             .threads = options.threads});
+                                             .threads = options.threads,
+                                             .kernels = options.kernels});
     }
   }
 

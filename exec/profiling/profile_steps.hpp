@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/kernels/kernel_set.hpp"
 #include "exec/profiling/profile_rig.hpp"
 #include "model/transformer/transformer.hpp"
 
@@ -14,6 +15,7 @@ namespace tandem::exec {
 
 struct StepOptions {
   int threads = 1;
+  KernelSet kernels = default_kernel_set();
   // When to stop, the making of weights included; exceeded by what `rows` need at the least.
   std::chrono::steady_clock::time_point deadline{};
   double stream_bytes = 0.0;  // of weights between two uses of the same, at least

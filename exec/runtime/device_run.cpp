@@ -35,6 +35,7 @@ ComputeLimits limits_of(const DeviceRunOptions& options, const model::DeviceStor
           .logit_rows = static_cast<std::int32_t>(extents.sampled),
           .buffers = storage.buffers,
           .threads = options.threads,
+          .kernels = options.kernels,
           .may_spin = options.run.pace == Pace::real};
 }
 
@@ -442,6 +443,7 @@ DeviceReport DeviceRun::report() const {
   report.peak_memory.program = 0.0;
   report.peak_memory.program = std::max(0.0, peak_resident_bytes() - report.peak_memory.total());
   report.bytes_sent = runtime_.bytes_sent();
+  report.kernels = options_.kernels;
   report.tally = tally_.total();
   report.mean_late_s = pacer_.mean_late_s();
   report.max_late_s = std::max(pacer_.max_late_s(), runtime_.disk_late_s());

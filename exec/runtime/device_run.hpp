@@ -17,6 +17,7 @@
 #include "exec/emulation/message_overhead.hpp"
 #include "exec/emulation/pacer.hpp"
 #include "exec/emulation/rehearsal.hpp"
+#include "exec/kernels/kernel_set.hpp"
 #include "exec/runtime/run_tally.hpp"
 #include "exec/runtime/runtime.hpp"
 #include "exec/runtime/time_log.hpp"
@@ -118,6 +119,7 @@ struct DeviceReport {
   double max_late_s = 0.0;
   std::int64_t clock_ns = 0;  // the device's steady clock when it reported
   std::string boot;           // of its machine: devices with equal ones share a steady clock
+  KernelSet kernels = KernelSet::tuned;  // that it computed with
   DeviceTally tally;
   bool operator==(const DeviceReport&) const = default;
 };
@@ -152,6 +154,7 @@ struct DeviceRunOptions {
   model::DeviceIndex self = 0;
   RunOptions run;
   int threads = 1;
+  KernelSet kernels = default_kernel_set();
   Activity* activity = nullptr;  // told what the steps do; outlives the run, may be null
   // Among emulated devices of this machine; null: this device need not wait to compute. Outlives
   // the run.

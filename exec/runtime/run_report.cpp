@@ -62,6 +62,14 @@ Json tally_json(const DeviceTally& tally) {
           {"channels", std::move(channels)}};
 }
 
+// Reports of an older program do not name its kernels: they were tuned.
+KernelSet parse_kernels(const model::JsonValue& report) {
+  const std::optional<model::JsonValue> name = report.find("kernels");
+  if (!name) return KernelSet::tuned;
+  if (const auto set = find_kernel_set(name->text())) return *set;
+  name->fail("tuned or eigen");
+}
+
 DeviceTally parse_tally(const model::JsonValue& root) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   const auto moment = [&](std::string_view field) {
@@ -197,6 +205,7 @@ std::string to_json(const DeviceReport& report) {
               {"max_late_s", report.max_late_s},
               {"clock_ns", report.clock_ns},
               {"boot", report.boot},
+              {"kernels", to_string(report.kernels)},
               {"tally", tally_json(report.tally)}}
       .dump();
 }
@@ -215,6 +224,7 @@ DeviceReport parse_device_report(std::string_view text, std::string_view source)
           .max_late_s = amount(root, "max_late_s"),
           .clock_ns = root.at("clock_ns").integer(0, kLatest),
           .boot = root.at("boot").text(),
+          .kernels = parse_kernels(root),
           .tally = parse_tally(root.at("tally"))};
 }
 

@@ -47,6 +47,7 @@ void EmulatedDevices::start(const std::filesystem::path& program, GenerateOption
                                                          .cache_dir = run.cache_dir,
                                                          .cache_bytes = run.cache_bytes,
                                                          .verify = run.verify,
+                                                         .kernels = run.kernels,
                                                          .ledger_fd = run.ledger->descriptor(),
                                                          .turn_fd = turn->descriptor(),
                                                          .wanted = workers_of(*plan_)});

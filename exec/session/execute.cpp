@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "exec/kernels/instruction_sets.hpp"
 #include "exec/kernels/integer_choice.hpp"
+#include "exec/kernels/kernel_table.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "exec/session/emulated_devices.hpp"
 #include "exec/session/run_weights.hpp"
@@ -111,6 +111,7 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
   run.verify = options.verify;
   if (!std::holds_alternative<EmulatedOn>(options.devices)) run.place = options.place;
   run.threads = options.threads;
+  run.kernels = options.kernels;
   run.keep_spans = options.timeline;
   run.on_stage = options.on_stage;
   run.on_warning = options.on_warning;
@@ -135,7 +136,7 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
 std::string outdated_remark(const planner::Plan& plan, const ExecuteOptions& options) {
   std::optional<model::DeviceIndex> only = plan.master;
   if (std::holds_alternative<EmulatedOn>(options.devices)) only.reset();
-  return planner::outdated_remark(plan, kernels_here(), only);
+  return planner::outdated_remark(plan, {kernels_here(options.kernels)}, only);
 }
 
 std::string threads_remark(const planner::Plan& plan, const ExecuteOptions& options) {
@@ -151,8 +152,9 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
               const EmulatedDevices* emulated, Execution& done) {
   auto& environment = done.result.environment;
   environment["machine"] = machine();
-  environment["instruction_sets"] = instruction_sets();
-  if (std::string chosen = kernel_choice(); !chosen.empty())
+  environment["instruction_sets"] = kernels_of(options.kernels).instruction_sets();
+  const bool tuned = options.kernels == KernelSet::tuned;
+  if (std::string chosen = kernel_choice(); tuned && !chosen.empty())
     environment["integer_kernels"] = std::move(chosen);
   if (run.serve) {
     environment["policy"] = run.serve->policy->name;
@@ -196,7 +198,7 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   const std::string threads = threads_remark(plan, options);
   if (!threads.empty() && run.on_warning) run.on_warning(threads);
   // Before the processes of emulated devices begin, which then find it.
-  choose_integer_kernels(run.cache_dir);
+  if (run.kernels == KernelSet::tuned) choose_integer_kernels(run.cache_dir);
   std::optional<RunWeights> weights;
   if (options.digest_weights) weights.emplace(options.weights, plan.model);
   std::optional<EmulatedDevices> emulated;

@@ -32,6 +32,7 @@
 
 #include "exec/compute/sampling.hpp"
 #include "exec/emulation/pacer.hpp"
+#include "exec/kernels/kernel_set.hpp"
 #include "exec/session/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/transport/endpoint.hpp"
@@ -70,6 +71,7 @@ struct ExecuteOptions {
   std::optional<ServeOptions> serve;
 
   int threads = 1;                           // computing threads of the master
+  KernelSet kernels = default_kernel_set();  // of the master and of emulated devices
   std::filesystem::path cache_dir;           // of sliced weights; empty: default_cache_dir()
   std::optional<std::uint64_t> cache_bytes;  // how large it may become; none: what the disk holds
   bool verify = false;                       // hash cached weights, whatever is known of them

@@ -186,6 +186,19 @@ class GenerationRun {
     }
     if (!options_.serve) result.environment["seed"] = std::to_string(options_.sampling.seed);
     result.environment["threads"] = std::to_string(options_.threads);
+    result.environment["kernels"] = kernels_text(accounts);
+  }
+
+  // The master's kernels, and which devices computed with others: "tuned; eigen on 'phone'".
+  std::string kernels_text(const std::vector<DeviceAccount>& accounts) const {
+    std::string text(to_string(options_.kernels));
+    for (const model::DeviceIndex d : session_.peers()) {
+      const DeviceAccount& account = accounts[static_cast<std::size_t>(d)];
+      if (account.missing || account.report.kernels == options_.kernels) continue;
+      text +=
+          "; " + std::string(to_string(account.report.kernels)) + " on '" + session_.name(d) + "'";
+    }
+    return text;
   }
 
   std::unique_ptr<model::Steps> steps_made(const Generation& generation) {

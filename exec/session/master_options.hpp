@@ -14,6 +14,7 @@
 #include "exec/compute/sampling.hpp"
 #include "exec/emulation/ledger.hpp"
 #include "exec/emulation/turn.hpp"
+#include "exec/kernels/kernel_set.hpp"
 #include "exec/session/peer_session.hpp"
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
@@ -31,6 +32,7 @@ struct SessionOptions {
   bool verify = false;  // hash what is cached, even if the file is one that was hashed before
   WeightPlace place = WeightPlace::copied;  // of the master; emulated: copied
   int threads = 1;
+  KernelSet kernels = default_kernel_set();
   std::vector<Endpoint> workers;  // by DeviceIndex; the master's is not used
   bool one_machine = false;       // the workers are processes of this machine: emulated devices
   std::optional<Key> key;

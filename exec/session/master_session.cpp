@@ -97,6 +97,7 @@ void MasterSession::prepare() {
                                    {.self = plan_->master,
                                     .run = run_,
                                     .threads = options_->threads,
+                                    .kernels = options_->kernels,
                                     .turn = options_->turn.get()},
                                    std::move(weights));
   graphs_.reset();  // the run has its own

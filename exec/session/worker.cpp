@@ -119,7 +119,7 @@ class WorkerSession {
     // Of devices that a master emulates it speaks itself, once for all.
     std::string outdated;
     if (options_.ledger_fd < 0) {
-      outdated = planner::outdated_remark(*plan_, kernels_here(), self_);
+      outdated = planner::outdated_remark(*plan_, {kernels_here(options_.kernels)}, self_);
       std::vector<int> threads(plan_->devices.size(), 0);
       threads[static_cast<std::size_t>(self_)] = options_.threads;
       const std::string other = planner::threads_remark(*plan_, threads);
@@ -212,9 +212,13 @@ class WorkerSession {
                              .ledger = std::move(ledger),
                              .dilation = run_.dilation,
                              .overhead = run_.overhead});
-    device_run_ = &session_->prepare(
-        *plan_, {.self = self_, .run = run_, .threads = options_.threads, .turn = turn_.get()},
-        std::move(weights));
+    device_run_ = &session_->prepare(*plan_,
+                                     {.self = self_,
+                                      .run = run_,
+                                      .threads = options_.threads,
+                                      .kernels = options_.kernels,
+                                      .turn = turn_.get()},
+                                     std::move(weights));
     graphs_.reset();
     reset_peak_resident();
     activity().enter(Phase::warming_up);
@@ -313,7 +317,7 @@ void say(const WorkerOptions& options, const std::string& line) {
 
 void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation& cancellation) {
   if (options.ledger_fd < 0) model::require_open_files(kSessionFiles, "a worker");
-  choose_integer_kernels(options.cache_dir);
+  if (options.kernels == KernelSet::tuned) choose_integer_kernels(options.cache_dir);
   RejectionLog rejections([&](const std::string& line) { say(options, line); });
   KeptWeights weights(options);
   Reception reception(Listener(

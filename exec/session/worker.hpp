@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "exec/kernels/kernel_set.hpp"
 #include "exec/session/peer_session.hpp"
 #include "exec/transport/key.hpp"
 #include "exec/transport/listener.hpp"
@@ -22,6 +23,7 @@ struct WorkerOptions {
   std::optional<std::uint64_t> cache_bytes;  // at most; see BlockStore
   bool verify = false;  // hash what is cached, even if the file is one that was hashed before
   int threads = 1;
+  KernelSet kernels = default_kernel_set();
   bool once = false;   // leave after one session
   int ledger_fd = -1;  // of an emulation on this machine; -1: links are as fast as they are
   int turn_fd = -1;    // the same; -1: nobody else computes here

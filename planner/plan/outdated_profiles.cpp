@@ -9,24 +9,32 @@ namespace tandem::planner {
 namespace {
 
 // Why `profile` does not tell the times of the kernels `here`; empty if it does.
-std::string fault_of(const model::DeviceProfile& profile, const model::MeasuredKernels& here) {
+std::string fault_of(const model::DeviceProfile& profile,
+                     const std::vector<model::MeasuredKernels>& all) {
   if (!profile.measured()) return "";
   if (!profile.kernels) return "measured by a tandem that did not say with which kernels";
   const model::MeasuredKernels& there = *profile.kernels;
+  const model::MeasuredKernels& here = all.front();
   if (there.generation != here.generation) {
     return "measured with kernels of generation " + std::to_string(there.generation) + ", " +
            (there.generation < here.generation ? "older" : "newer") + " than this program's " +
            std::to_string(here.generation);
   }
   const bool known = !here.processor.empty() && there.processor == here.processor;
-  if (!known || there.instruction_sets == here.instruction_sets) return "";
+  if (!known) return "";
+  std::string names;
+  for (const model::MeasuredKernels& kernels : all) {
+    if (kernels.instruction_sets == there.instruction_sets) return "";
+    names += (names.empty() ? "" : ", or ") + kernels.instruction_sets;
+  }
   return "measured with " + there.instruction_sets + ", but on this processor the program uses " +
-         here.instruction_sets;
+         names;
 }
 
 std::string remark_on(const model::Cluster& cluster,
                       const std::vector<model::DeviceProfile>& profiles,
-                      const model::MeasuredKernels& here, std::optional<model::DeviceIndex> only) {
+                      const std::vector<model::MeasuredKernels>& here,
+                      std::optional<model::DeviceIndex> only) {
   constexpr std::size_t kNamed = 4;
   std::vector<std::pair<std::string, std::vector<std::string>>> faults;  // of which devices
   for (std::size_t d = 0; d < profiles.size(); ++d) {
@@ -48,7 +56,7 @@ std::string remark_on(const model::Cluster& cluster,
   if (text.empty()) return "";
   return text +
          ": predicted times, and shares that were chosen by them, are of those kernels; measure "
-         "again with `tandem profile`, and plan again";
+         "again with `tandem profile` and the run's `--kernels`, and plan again";
 }
 
 }  // namespace
@@ -68,14 +76,14 @@ std::string threads_remark(const Plan& plan, std::span<const int> threads) {
          "and to `tandem run` or `tandem worker`";
 }
 
-std::string outdated_remark(const Plan& plan, const model::MeasuredKernels& here,
+std::string outdated_remark(const Plan& plan, const std::vector<model::MeasuredKernels>& here,
                             std::optional<model::DeviceIndex> only) {
   return remark_on(plan.cluster, plan.profiles, here, only);
 }
 
 std::string outdated_remark(const model::Cluster& cluster,
                             const std::vector<model::DeviceProfile>& profiles,
-                            const model::MeasuredKernels& here) {
+                            const std::vector<model::MeasuredKernels>& here) {
   return remark_on(cluster, profiles, here, std::nullopt);
 }
 

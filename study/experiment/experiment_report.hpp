@@ -1,6 +1,6 @@
 #pragma once
 
-// What `tandem experiment` prints and writes.
+// What `tandem-study experiment` prints and writes.
 
 #include <iosfwd>
 #include <string>

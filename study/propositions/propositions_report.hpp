@@ -1,6 +1,6 @@
 #pragma once
 
-// What `tandem propositions` prints and writes.
+// What `tandem-study propositions` prints and writes.
 
 #include <iosfwd>
 #include <string>

@@ -47,7 +47,7 @@ class Reader {
     const std::size_t line = row_ < csv_.lines.size() ? csv_.lines[row_] : 1;
     throw Error(std::string(source_) + ": line " + std::to_string(line) + ": " + subject + ' ' +
                 is + ", expected " + expected +
-                "; see 'tandem propositions' in docs/reference/commands.md");
+                "; see 'tandem-study propositions' in docs/reference/commands.md");
   }
   [[noreturn]] void fail_cell(std::size_t column, const std::string& expected) const {
     fail(std::string(kColumns.at(column)), "is '" + cell(column).substr(0, 40) + "'", expected);

@@ -1,7 +1,7 @@
 #pragma once
 
 // Points across the steady condition's boundary, measured elsewhere: the third series of the figure
-// of `tandem propositions`.
+// of `tandem-study propositions`.
 
 #include <cstdint>
 #include <string>

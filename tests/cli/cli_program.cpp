@@ -54,7 +54,7 @@ int wait_for(pid_t child) {
 
 }  // namespace
 
-Workbench::Workbench() {
+Workbench::Workbench(std::string_view program) : program_(testing::program(program)) {
   std::string name = (fs::temp_directory_path() / "tandem-test-XXXXXX").string();
   REQUIRE(::mkdtemp(name.data()) != nullptr);
   outputs_ = name;
@@ -76,15 +76,14 @@ Outcome Workbench::run(const std::vector<std::string>& arguments) const {
 
 Outcome Workbench::run_into(const std::string& path, const std::vector<std::string>& arguments,
                             const std::vector<std::string>& environment) const {
-  std::vector<std::string> words{testing::program().string()};
+  std::vector<std::string> words{program_.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return spawn(path, std::move(words), environment);
 }
 
 Outcome Workbench::shell(const std::string& script) const {
   const std::string out = (outputs_ / "out").string();
-  Outcome outcome =
-      spawn(out, {"/bin/sh", "-c", script}, {"TANDEM=" + testing::program().string()});
+  Outcome outcome = spawn(out, {"/bin/sh", "-c", script}, {"TANDEM=" + program_.string()});
   outcome.out = contents(out);
   return outcome;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Runs the built `tandem` as a user would, in a folder of its own.
+// Runs a built program, `tandem` or another, as a user would, in a folder of its own.
 
 #include <filesystem>
 #include <string>
@@ -18,7 +18,7 @@ struct Outcome {
 // A folder that is removed, with everything in it, at the end; the program runs in it.
 class Workbench {
  public:
-  Workbench();
+  explicit Workbench(std::string_view program = "tandem");
   Workbench(const Workbench&) = delete;
   Workbench& operator=(const Workbench&) = delete;
   ~Workbench();
@@ -42,6 +42,7 @@ class Workbench {
   [[nodiscard]] Outcome spawn(const std::string& path, std::vector<std::string> words,
                               const std::vector<std::string>& environment) const;
 
+  std::filesystem::path program_;
   std::filesystem::path folder_;   // of the program
   std::filesystem::path outputs_;  // of what it says
 };

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json report(const std::string& name) {
-  const Workbench bench;
+  const Workbench bench("tandem-study");
   const Outcome outcome = bench.run({"experiment", name, "--json"});
   REQUIRE(outcome.code == 0);
   CHECK(outcome.err.empty());
@@ -59,7 +59,7 @@ Errors errors_of(const Json& report) {
 }  // namespace
 
 TEST_CASE("cli/experiment: lists every experiment with a line") {
-  const Workbench bench;
+  const Workbench bench("tandem-study");
   const Outcome outcome = bench.run({"experiment", "list"});
   CHECK(outcome.code == 0);
   for (const char* name :
@@ -326,7 +326,7 @@ TEST_CASE("cli/experiment: clusters that others measured, calibrated on two rows
 }
 
 TEST_CASE("cli/experiment: a number that is far off and has no note is an answer of no") {
-  const Workbench bench;
+  const Workbench bench("tandem-study");
   const Outcome outcome = bench.shell(
       "cp -r " + testing::in_sources("scenarios").string() +
       " own && chmod -R u+w own && export TANDEM_SCENARIOS=$PWD/own && "
@@ -358,7 +358,7 @@ TEST_CASE("cli/experiment: every other experiment explains what is far off" *
 }
 
 TEST_CASE("cli/experiment: writes table and figure") {
-  const Workbench bench;
+  const Workbench bench("tandem-study");
   const Outcome outcome = bench.run({"experiment", "tpi-table2", "--out", "made"});
   CHECK(outcome.code == 0);
   CHECK(outcome.out.find("error") != std::string::npos);
@@ -369,11 +369,12 @@ TEST_CASE("cli/experiment: writes table and figure") {
 }
 
 TEST_CASE("cli/experiment: what makes no sense is refused in one line") {
-  const Workbench bench;
+  const Workbench bench("tandem-study");
   check_refused(bench, {"experiment"}, 2, "NAME");
   check_refused(bench, {"experiment", "tpi-tabel1"}, 2, "did you mean 'tpi-table1'");
   check_refused(bench, {"experiment", "tpi-table2", "--json", "--quiet"}, 2, "contradict");
   check_refused(bench, {"experiment", "list", "--out", "made"}, 2, "--out");
+  check_refused(bench, {"experiment", "list", "--json"}, 2, "'--json'");
   check_refused(bench, {"experiment", "tpi-table2", "--out", "/proc/none"}, 1, "/proc/none");
 }
 

@@ -94,7 +94,6 @@ TEST_CASE("cli/flags: what has no effect in the mode that the others choose is r
       {here_with({"--max-drift", "1"}), "'--max-drift'"},
       {{"worker", "--generate-key", "k", "--listen", "127.0.0.1:0"}, "'--listen'"},
       {{"worker", "--generate-key", "k", "--quiet"}, "'--quiet'"},
-      {{"experiment", "list", "--json"}, "'--json'"},
       {{"profile", "--disk", "none", "--cache", "x"}, "'--cache'"},
       {sweep_with({"--vary", "link.latency=1ms,2ms", "--set", "link.latency=3ms"}), "'--set'"},
       {sweep_with({"--vary", "platform=pair.xml"}), "'--platform'"},
@@ -178,7 +177,6 @@ TEST_CASE("cli/files: no output is an input, or another output, of the same comm
                                      "\"simgrid\"", "\"exec\""));
   bench.write("ids", "1 2\n");
   bench.write("text.jsonl", "{\"text\": \"hello\"}\n");
-  bench.write("points/boundary.csv", "window\n");
   std::filesystem::create_symlink("plan.json", bench.folder() / "link.json");
   std::filesystem::create_hard_link(bench.folder() / "plan.json", bench.folder() / "hard.json");
   std::filesystem::create_directory_symlink("tiny", bench.folder() / "alias");
@@ -218,7 +216,6 @@ TEST_CASE("cli/files: no output is an input, or another output, of the same comm
        "a model"},
       {{"model", "random", "--config", "tiny", "--out", "alias"}, "'--config'"},
       {{"model", "shard", "plan.json", "--weights", "tiny", "--out", "tiny/"}, "'--weights'"},
-      {{"propositions", "--points", "points/boundary.csv", "--out", "points"}, "'--points'"},
   };
   const std::string plan = bench.read("plan.json");
   for (const auto& line : table) {

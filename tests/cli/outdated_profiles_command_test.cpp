@@ -112,6 +112,27 @@ TEST_CASE("cli/outdated profiles: a measured one is this program's, with the ins
 #endif
 }
 
+TEST_CASE("cli/outdated profiles: of the reference kernels, unless the run uses them, too") {
+  const Kitchen bench;
+  bench.must({"profile", "--model", "tiny.json", "--seconds", "0.1", "--disk", "none", "--kernels",
+              "eigen", "--out", "eigen.json", "--quiet"});
+  const std::string sets = Json::parse(bench.read("eigen.json"))["kernels"]["instruction_sets"];
+  CHECK(sets.starts_with("Eigen "));
+  bench.must({"plan", "--model", "tiny.json", "--platform", "pair.xml", "--profile", "eigen.json",
+              "--prompt-tokens", "1", "--new-tokens", "2", "--out", "plan.json"});
+  bench.must({"simulate", "plan.json", "--out", "predicted.json"});
+  CHECK(environment(bench, "predicted.json").empty());
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "weights", "--quiet"});
+  bench.write("ids", "1\n");
+  for (const std::string kernels : {"tuned", "eigen"}) {
+    bench.must({"run", "plan.json", "--weights", "weights", "--emulate", "--pace", "nominal",
+                "--prompt-ids", "ids", "--ignore-eos", "--kernels", kernels, "--out",
+                "measured.json", "--quiet"});
+    CHECK(has(environment(bench, "measured.json"), "measured with " + sets + ", but on this ") ==
+          (kernels == "tuned"));
+  }
+}
+
 TEST_CASE("cli/outdated profiles: runs say so, of remote devices what their workers remark") {
   const Kitchen bench;
   write_profiles(bench);

@@ -17,7 +17,7 @@ constexpr const char* kPoints =
 }  // namespace
 
 TEST_CASE("cli/propositions: begins with the paper's worked example") {
-  const Workbench bench;
+  const Workbench bench("tandem-study");
   const Outcome outcome = bench.run({"propositions", "--draws", "500", "--simulations", "0"});
   CHECK(outcome.code == 0);
   CHECK(outcome.err.empty());
@@ -30,7 +30,7 @@ TEST_CASE("cli/propositions: begins with the paper's worked example") {
 }
 
 TEST_CASE("cli/propositions: every disagreement is explained, every closed form exact") {
-  const Workbench bench;
+  const Workbench bench("tandem-study");
   const Outcome outcome = bench.run(
       {"propositions", "--draws", "5000", "--simulations", "30", "--seed", "7", "--json"});
   REQUIRE(outcome.code == 0);
@@ -60,7 +60,7 @@ TEST_CASE("cli/propositions: every disagreement is explained, every closed form 
 
 TEST_CASE(
     "cli/propositions: the same seed gives the same files, and points are a series of theirs") {
-  const Workbench bench;
+  const Workbench bench("tandem-study");
   bench.write("points.csv", kPoints);
   for (const char* folder : {"a", "b"}) {
     const Outcome outcome = bench.run({"propositions", "--draws", "300", "--simulations", "3",
@@ -79,7 +79,7 @@ TEST_CASE(
 }
 
 TEST_CASE("cli/propositions: what makes no sense is refused in one line") {
-  const Workbench bench;
+  const Workbench bench("tandem-study");
   bench.write("points.csv", "window,release\n3,early\n");
   check_refused(bench, {"propositions", "--draws", "0"}, 1, "--draws");
   check_refused(bench, {"propositions", "--simulations", "-1"}, 1, "--simulations");
@@ -87,6 +87,10 @@ TEST_CASE("cli/propositions: what makes no sense is refused in one line") {
   check_refused(bench, {"propositions", "--points", "none.csv"}, 1, "none.csv");
   check_refused(bench, {"propositions", "--points", "points.csv", "--out", "x"}, 1, "slack");
   check_refused(bench, {"propositions", "extra"}, 2, "extra");
+  // What it would write is what it reads.
+  bench.write("points/boundary.csv", kPoints);
+  check_refused(bench, {"propositions", "--points", "points/boundary.csv", "--out", "points"}, 2,
+                "'--points'");
 }
 
 }  // namespace tandem::test::propositions_command_test

@@ -1,6 +1,6 @@
 """What the documents show, held against the program and the tree.
 
-    check_pages.py text TANDEM              links, paths, flags, words of all pages; runs nothing but 'tandem help'
+    check_pages.py text PROGRAM...          links, paths, flags, words of all pages; runs nothing but '--help'
     check_pages.py commands TANDEM [PAGE]   runs the ```sh blocks of README, tutorials and how-tos, each page in a
                                             folder of its own, and compares the ```text block behind each
 
@@ -111,38 +111,39 @@ def check_paths(page):
                 yield number, f"'{word}' is no file or folder of the tree; correct the path"
 
 
-def helps(tandem):
-    """Flags by command."""
+def helps(path):
+    """Flags of a program by command."""
     flags = {}
 
     def ask(words):
-        text = subprocess.run([tandem, *words, "--help"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([path, *words, "--help"], capture_output=True, text=True, check=True).stdout
         flags[" ".join(words)] = set(re.findall(r"^ +(--[a-z-]+)", text, re.M))
         return text
 
-    text = subprocess.run([tandem, "--help"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([path, "--help"], capture_output=True, text=True, check=True).stdout
     for command in re.findall(r"^  ([a-z]+) +\S", text, re.M):
-        told = ask([command])
-        actions = re.findall(r"^  ([a-z]+) +\S", told, re.M) + re.findall(rf"'tandem {command} ([a-z]+)'", told)
+        explained = ask([command])
+        actions = re.findall(r"^  ([a-z]+) +\S", explained, re.M) + re.findall(
+            rf"'{pathlib.Path(path).name} {command} ([a-z]+)'", explained)
         for action in actions:
             ask([command, action])
     return flags
 
 
 def check_commands(number, text, flags):
-    """Flags of the 'tandem COMMAND' in a text of the shell."""
+    """Flags of the 'tandem COMMAND' in a text of the shell; `flags`: by program, of its commands."""
     for line in re.sub(r"\\\n", " ", text).splitlines():
         line = re.sub(r"(^|\s)#.*", "", line)
-        for call in re.findall(r"(?:^|[\s/(;&|])(?:tandem|\$tandem|\"\$tandem\") +([a-z][^;&|#`]*)", line):
+        for program, call in re.findall(rf"(?:^|[\s/(;&|])\"?\$?({'|'.join(flags)})\"? +([a-z][^;&|#`]*)", line):
             words = call.split()
-            known = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in flags), None)
+            known = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in flags[program]), None)
             if known is None:
                 if words[0] != "help":
-                    yield number, f"'tandem {words[0]}' is no command"
+                    yield number, f"'{program} {words[0]}' is no command"
                 continue
             for flag in re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", call):
-                if flag not in flags[known] | {"--help"}:
-                    yield number, f"'tandem {known}' has no flag {flag}; see 'tandem help {known}'"
+                if flag not in flags[program][known] | {"--help"}:
+                    yield number, f"'{program} {known}' has no flag {flag}; see '{program} help {known}'"
 
 
 def check_flags(page, flags):
@@ -154,8 +155,8 @@ def check_flags(page, flags):
             yield from check_commands(number, word, flags)
 
 
-def check_text(tandem):
-    flags = helps(tandem)
+def check_text(programs):
+    flags = {pathlib.Path(path).name: helps(path) for path in programs}
     faults = []
     for page in pages():
         found = list(check_links(page))
@@ -254,4 +255,4 @@ def check_runs(tandem, chosen):
 if __name__ == "__main__":
     if len(sys.argv) < 3 or sys.argv[1] not in ("text", "commands"):
         raise SystemExit(__doc__)
-    sys.exit(check_text(sys.argv[2]) if sys.argv[1] == "text" else check_runs(sys.argv[2], sys.argv[3:]))
+    sys.exit(check_text(sys.argv[2:]) if sys.argv[1] == "text" else check_runs(sys.argv[2], sys.argv[3:]))

@@ -6,6 +6,8 @@ std::filesystem::path in_sources(std::string_view path) {
   return std::filesystem::path(TANDEM_SOURCE_DIR) / path;
 }
 
-std::filesystem::path program() { return TANDEM_PROGRAM; }
+std::filesystem::path program(std::string_view name) {
+  return std::filesystem::path(TANDEM_PROGRAM_DIR) / name;
+}
 
 }  // namespace tandem::testing

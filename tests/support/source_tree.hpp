@@ -11,7 +11,7 @@ namespace tandem::testing {
 
 // A file or folder of the sources, given relative to their root.
 [[nodiscard]] std::filesystem::path in_sources(std::string_view path);
-// The program `tandem` that was built.
-[[nodiscard]] std::filesystem::path program();
+// The built program of this name.
+[[nodiscard]] std::filesystem::path program(std::string_view name = "tandem");
 
 }  // namespace tandem::testing

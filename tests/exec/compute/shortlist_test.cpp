@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exec/compute/sampling.hpp"
+#include "exec/kernels/kernel_table.hpp"
 #include "model/graph/candidates.hpp"
 #include "tests/exec/weights/weights_support.hpp"
 
@@ -42,7 +43,7 @@ std::vector<float> told_by(const std::vector<float>& logits, const std::vector<s
   std::vector<Candidate> scratch;
   std::size_t begin = 0;
   for (std::size_t d = 0; d < ends.size(); ++d) {
-    tell_candidates(std::span(logits).subspan(begin, ends[d] - begin),
+    tell_candidates(tuned_kernels(), std::span(logits).subspan(begin, ends[d] - begin),
                     static_cast<std::int32_t>(begin), scratch,
                     std::span(told).subspan(d * columns, columns));
     begin = ends[d];

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "exec/kernels/instruction_sets.hpp"
+#include "exec/kernels/kernel_table.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "exec/profiling/profile_check.hpp"
 #include "exec/profiling/profile_disk.hpp"
@@ -99,35 +99,38 @@ TEST_CASE("profile: every kind gets positive rates in order, by threads, and JSO
   const model::Transformer t = tiny();
   ProfileOptions options = quick();
   options.threads = {1, 2};
-  const std::vector<model::DeviceProfile> profiles = measure_profiles(t, options);
-  REQUIRE(profiles.size() == 2);
-  for (const model::DeviceProfile& profile : profiles) {
-    const int threads = &profile == profiles.data() ? 1 : 2;
-    CAPTURE(threads);
-    CHECK(profile.threads == threads);
-    CHECK(profile.kernels == kernels_here());
-    CHECK(profile.source.find(instruction_sets()) != std::string::npos);
-    CHECK(profile.source.find(threads == 1 ? "1 thread, CPU time" : "2 threads, wall time") !=
-          std::string::npos);
-    CHECK(profile.program_bytes > 2e6);  // code, and 1.6 MB of a session
-    for (int k = 0; k < model::kTaskKinds; ++k) {
-      const auto kind = static_cast<model::TaskKind>(k);
-      if (kind == model::TaskKind::load || kind == model::TaskKind::release ||
-          model::rate_kind(kind) != kind)
-        continue;
-      CAPTURE(to_string(kind));
-      CHECK(rate(profile, kind).overhead_s >= 0.0);
-      REQUIRE(!rate(profile, kind).points.empty());
-      if (kind == model::TaskKind::transfer) continue;
-      CHECK(std::ranges::all_of(rate(profile, kind).points, [](const model::RatePoint& p) {
-        return p.seconds_per_byte > 0.0 && p.intensity > 0.0;
-      }));
+  for (const KernelSet kernels : {KernelSet::tuned, KernelSet::eigen}) {
+    options.kernels = kernels;
+    const std::vector<model::DeviceProfile> profiles = measure_profiles(t, options);
+    REQUIRE(profiles.size() == 2);
+    for (const model::DeviceProfile& profile : profiles) {
+      const int threads = &profile == profiles.data() ? 1 : 2;
+      CAPTURE(threads);
+      CHECK(profile.threads == threads);
+      CHECK(profile.kernels == kernels_here(kernels));
+      CHECK(profile.source.find(kernels_of(kernels).instruction_sets()) != std::string::npos);
+      CHECK(profile.source.find(threads == 1 ? "1 thread, CPU time" : "2 threads, wall time") !=
+            std::string::npos);
+      CHECK(profile.program_bytes > 2e6);  // code, and 1.6 MB of a session
+      for (int k = 0; k < model::kTaskKinds; ++k) {
+        const auto kind = static_cast<model::TaskKind>(k);
+        if (kind == model::TaskKind::load || kind == model::TaskKind::release ||
+            model::rate_kind(kind) != kind)
+          continue;
+        CAPTURE(to_string(kind));
+        CHECK(rate(profile, kind).overhead_s >= 0.0);
+        REQUIRE(!rate(profile, kind).points.empty());
+        if (kind == model::TaskKind::transfer) continue;
+        CHECK(std::ranges::all_of(rate(profile, kind).points, [](const model::RatePoint& p) {
+          return p.seconds_per_byte > 0.0 && p.intensity > 0.0;
+        }));
+      }
+      CHECK(intensities(rate(profile, model::TaskKind::ffn_up)) == std::vector{1.0, 3.0, 16.0});
+      CHECK(model::parse_profile_json(model::to_json(profile), "profile") == profile);
     }
-    CHECK(intensities(rate(profile, model::TaskKind::ffn_up)) == std::vector{1.0, 3.0, 16.0});
-    CHECK(model::parse_profile_json(model::to_json(profile), "profile") == profile);
+    const std::string json = model::to_json(std::span(profiles));
+    CHECK(model::parse_profiles_json(json, "profiles") == profiles);
   }
-  const std::string json = model::to_json(std::span(profiles));
-  CHECK(model::parse_profiles_json(json, "profiles") == profiles);
   CHECK_THROWS_AS((void)measure_profiles(t, {.threads = {0}}), std::logic_error);
   CHECK_THROWS_AS((void)measure_profiles(t, {.rows = {1}}), std::logic_error);
 }
@@ -193,18 +196,20 @@ TEST_CASE("profile/check: errors of every kind that a profile has rates of") {
     return found->errors;
   };
   // A profile of a machine a thousand times as slow is far off, in the direction that it says.
-  const auto slow = check_profile(t, model::slowed(profile, 1000.0), options.stream_bytes);
+  const auto slow =
+      check_profile(t, model::slowed(profile, 1000.0), options.kernels, options.stream_bytes);
   for (const model::WeightFormat format : {model::WeightFormat::f32, model::WeightFormat::bf16}) {
     const std::vector<double> errors = of(slow, model::TaskKind::ffn_up, format);
     CHECK(errors.size() == 6);  // one token, and five prompts
     CHECK(std::ranges::all_of(errors, [](double e) { return e > 1.0; }));
   }
   CHECK(!of(slow, model::TaskKind::attend, model::WeightFormat::f32).empty());
-  const auto fast = check_profile(t, model::slowed(profile, 1e-3), options.stream_bytes);
+  const auto fast =
+      check_profile(t, model::slowed(profile, 1e-3), options.kernels, options.stream_bytes);
   CHECK(std::ranges::all_of(of(fast, model::TaskKind::ffn_up, model::WeightFormat::f32),
                             [](double e) { return e < 0.0; }));
   profile.threads = 0;
-  CHECK_THROWS_AS((void)check_profile(t, profile), std::logic_error);
+  CHECK_THROWS_AS((void)check_profile(t, profile, options.kernels), std::logic_error);
 }
 
 TEST_CASE("profile: repeated rows of synthetic weights are those that are encoded one by one") {

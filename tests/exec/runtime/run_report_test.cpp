@@ -102,6 +102,7 @@ TEST_CASE("exec/report: a device's report survives the wire") {
       .max_late_s = 0.75,
       .clock_ns = std::int64_t{1} << 60,
       .boot = "one",
+      .kernels = KernelSet::eigen,
       .tally = {.steps = 3,
                 .busy_cpu_ns = 25,
                 .busy_disk_ns = 26,
@@ -112,7 +113,18 @@ TEST_CASE("exec/report: a device's report survives the wire") {
                 .late_disk_ns = 28,
                 .channels = {{.peer = 2, .sends = true, .count = 9, .times_ns = ~0ULL},
                              {.peer = 2, .count = 9, .times_ns = 1ULL << 63}}}};
-  CHECK(parse_device_report(to_json(report), "test") == report);
+  const std::string json = to_json(report);
+  CHECK(parse_device_report(json, "test") == report);
+  const std::size_t kernels = json.find(R"("eigen")");
+  REQUIRE(kernels != std::string::npos);
+  CHECK_THROWS_WITH_AS(static_cast<void>(parse_device_report(
+                           std::string(json).replace(kernels, 7, R"("fast")"), "test")),
+                       doctest::Contains("expected tuned or eigen"), Error);
+  SUBCASE("an older program does not name its kernels: tuned") {
+    const std::string older =
+        std::string(json).replace(json.find(R"("kernels")"), 9, R"("others")");
+    CHECK(parse_device_report(older, "test").kernels == KernelSet::tuned);
+  }
   CHECK_THROWS_AS(static_cast<void>(parse_device_report("{}", "test")), Error);
   CHECK_THROWS_AS(static_cast<void>(parse_device_report(R"({"weights_bytes": -1})", "test")),
                   Error);

@@ -42,7 +42,7 @@ struct Done {
 Done made(const Run& run) {
   MoveChoice choice(run.layers);
   std::mt19937 random(run.seed);
-  std::normal_distribution<double> error(1.0, run.noise);
+  std::normal_distribution<double> normal;
   std::set<std::size_t> there;
   Done done;
   double spent = 0.0;  // at the present place
@@ -70,7 +70,7 @@ Done made(const Run& run) {
       const double own = layer % 3 == 0 ? 1.5 : 1.0;
       const double time = kLayerNs * machine * own *
                           (there.contains(layer) || step >= run.slow ? run.copied : run.mapped) *
-                          std::max(0.5, error(random));
+                          std::max(0.5, (1.0 + run.noise * normal(random)));
       choice.saw(layer, static_cast<std::int64_t>(0.5 * time));
       choice.saw(layer, static_cast<std::int64_t>(0.5 * time));
     }

@@ -25,11 +25,11 @@ planner::Plan plan_with(const std::vector<std::optional<MeasuredKernels>>& kerne
 
 constexpr std::string_view kRemedy =
     ": predicted times, and shares that were chosen by them, are of those kernels; measure again "
-    "with `tandem profile`, and plan again";
+    "with `tandem profile` and the run's `--kernels`, and plan again";
 
 TEST_CASE("planner/outdated profiles: nothing is said of this program's kernels, nor of none") {
-  CHECK(outdated_remark(plan_with({kHere, kHere}), kHere).empty());
-  CHECK(outdated_remark(plan_with({}), kHere).empty());  // nominal
+  CHECK(outdated_remark(plan_with({kHere, kHere}), {kHere}).empty());
+  CHECK(outdated_remark(plan_with({}), {kHere}).empty());  // nominal
 }
 
 TEST_CASE("planner/outdated profiles: other generations, and profiles that tell of none") {
@@ -37,10 +37,10 @@ TEST_CASE("planner/outdated profiles: other generations, and profiles that tell 
   older.generation = 3;
   MeasuredKernels newer = kHere;
   newer.generation = 5;
-  CHECK(outdated_remark(plan_with({older, kHere}), kHere) ==
+  CHECK(outdated_remark(plan_with({older, kHere}), {kHere}) ==
         "device 'd0': measured with kernels of generation 3, older than this program's 4" +
             std::string(kRemedy));
-  CHECK(outdated_remark(plan_with({std::nullopt, newer}), kHere) ==
+  CHECK(outdated_remark(plan_with({std::nullopt, newer}), {kHere}) ==
         "device 'd0': measured by a tandem that did not say with which kernels; device 'd1': "
         "measured with kernels of generation 5, newer than this program's 4" +
             std::string(kRemedy));
@@ -48,8 +48,9 @@ TEST_CASE("planner/outdated profiles: other generations, and profiles that tell 
     planner::Plan plan =
         plan_of("tensor", {}, 0, {.heads = {1, 1, 1, 1, 0, 0}, .columns = {1, 1, 1, 1, 1, 1}});
     for (model::DeviceProfile& profile : plan.profiles) profile.source = "a desk";
-    CHECK(outdated_remark(plan, kHere).starts_with("devices 'd0', 'd1', 'd2', 'd3' and 2 more: "));
-    CHECK(outdated_remark(plan, kHere, 5).starts_with("device 'd5': "));
+    CHECK(
+        outdated_remark(plan, {kHere}).starts_with("devices 'd0', 'd1', 'd2', 'd3' and 2 more: "));
+    CHECK(outdated_remark(plan, {kHere}, 5).starts_with("device 'd5': "));
   }
 }
 
@@ -70,19 +71,27 @@ TEST_CASE("planner/outdated profiles: other instruction sets, on the same proces
   MeasuredKernels other = kHere;
   other.instruction_sets = "SSE4 for floats";
   const planner::Plan plan = plan_with({kHere, other});
-  CHECK(outdated_remark(plan, kHere) ==
+  CHECK(outdated_remark(plan, {kHere}) ==
         "device 'd1': measured with SSE4 for floats, but on this processor the program uses AVX2 "
         "for floats" +
             std::string(kRemedy));
-  CHECK(outdated_remark(plan, kHere, 0).empty());
-  CHECK(!outdated_remark(plan, kHere, 1).empty());
+  CHECK(outdated_remark(plan, {kHere}, 0).empty());
+  CHECK(!outdated_remark(plan, {kHere}, 1).empty());
   other.processor = "a board's";
-  CHECK(outdated_remark(plan_with({kHere, other}), kHere).empty());
+  CHECK(outdated_remark(plan_with({kHere, other}), {kHere}).empty());
+  SUBCASE("a program with several sets of kernels may use any of them") {
+    MeasuredKernels reference = kHere;
+    reference.instruction_sets = "Eigen";
+    CHECK(outdated_remark(plan_with({kHere, reference}), {kHere, reference}).empty());
+    CHECK(outdated_remark(plan, {kHere, reference})
+              .starts_with("device 'd1': measured with SSE4 for floats, but on this processor the "
+                           "program uses AVX2 for floats, or Eigen: "));
+  }
   SUBCASE("processors that are not known are not known to be the same") {
     other.processor.clear();
     MeasuredKernels here = kHere;
     here.processor.clear();
-    CHECK(outdated_remark(plan_with({kHere, other}), here).empty());
+    CHECK(outdated_remark(plan_with({kHere, other}), {here}).empty());
   }
 }
 

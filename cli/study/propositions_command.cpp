@@ -1,4 +1,4 @@
-// tandem propositions: where TPI-LLM's Propositions 3 to 6 hold.
+// tandem-study propositions: where TPI-LLM's Propositions 3 to 6 hold.
 
 #include <filesystem>
 #include <optional>

@@ -1,4 +1,4 @@
-// tandem experiment: tables and figures of papers, made again.
+// tandem-study experiment: tables and figures of papers, made again.
 
 #include <algorithm>
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 #include "cli/files/figure.hpp"
 #include "cli/files/files.hpp"
-#include "cli/files/study_scenarios.hpp"
+#include "cli/files/named_scenarios.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
@@ -29,7 +29,7 @@ const study::Experiment& find_experiment(const std::string& name) {
   const std::string_view guess = model::nearest(name, known);
   throw Usage("unknown experiment '" + name + "'" +
               (guess.empty() ? "" : ", did you mean '" + std::string(guess) + "'?") +
-              "; see 'tandem experiment list'");
+              "; see 'tandem-study experiment list'");
 }
 
 void print_list(std::ostream& out) {
@@ -48,8 +48,8 @@ int experiment_command(const Arguments& arguments, std::ostream& out) {
       {.command = "experiment",
        .summary =
            "Makes a table or figure of a paper again by prediction and prints it beside the\n"
-           "paper's, with the error of each number; 'tandem experiment list' names them. What\n"
-           "the paper leaves open is calibrated on a few numbers, which are marked.\n"
+           "paper's, with the error of each number; 'tandem-study experiment list' names them.\n"
+           "What the paper leaves open is calibrated on a few numbers, which are marked.\n"
            "In DIR: NAME.csv, NAME.png, NAME.svg.",
        .positionals = {"NAME"},
        .flags = {{"out", "DIR", "folder to write, made if need be"},

@@ -4,7 +4,7 @@
 
 namespace tandem::cli {
 
-// Platforms, models and papers' numbers by name, for studies.
+// Platforms, models and papers' numbers by name.
 [[nodiscard]] study::Scenarios scenarios();
 
 }  // namespace tandem::cli

@@ -1,4 +1,4 @@
-#include "cli/files/study_scenarios.hpp"
+#include "cli/files/named_scenarios.hpp"
 
 #include <filesystem>
 #include <string>
