@@ -167,6 +167,32 @@ TEST_CASE("cli/gguf: a model that is converted and back is the same") {
   CHECK(bench.read("again/chat_template.jinja") == bench.read("plain/chat_template.jinja"));
 }
 
+TEST_CASE(
+    "cli/gguf: tokens beyond the vocabulary, which config.json may name, are no tokenizer's") {
+  const Kitchen bench;
+  // A folder of the weights and the tokenizer of tandem-tiny, whose vocabulary has 1536 tokens.
+  convert(bench, "tandem-tiny", "one.gguf");
+  convert(bench, "one.gguf", "folder");
+  Json config = Json::parse(bench.read("folder/config.json"));
+  config["bos_token_id"] = 99999;
+  config["eos_token_id"] = Json::array({1536, 2, 99999});
+  bench.write("folder/config.json", config.dump());
+  convert(bench, "folder", "two.gguf");
+  convert(bench, "two.gguf", "again");
+  const Json again = Json::parse(bench.read("again/config.json"));
+  CHECK(again["bos_token_id"] == config["bos_token_id"]);
+  CHECK(again["eos_token_id"] == config["eos_token_id"]);
+  const Words end{"--prompt", "Once upon", "--new-tokens", "3", "--quiet"};
+  std::string first;
+  for (const char* const weights : {"folder", "two.gguf", "again"}) {
+    Words words{"run", "--weights", weights};
+    words.insert(words.end(), end.begin(), end.end());
+    const std::string text = bench.good(words);
+    if (first.empty()) first = text;
+    CHECK(text == first);
+  }
+}
+
 TEST_CASE("cli/gguf: what cannot be read, or must not be written, is refused before it is") {
   const Kitchen bench;
   convert(bench, "tandem-tiny", "good.gguf");

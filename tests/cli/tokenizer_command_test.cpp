@@ -73,6 +73,8 @@ TEST_CASE("cli/run: what a user says stands where the model's chat template has 
                 "'--raw-prompt'");
   bench.write("ids", "1 2 3");
   check_refused(bench, run_with({"--prompt-ids", "ids", "--chat"}), 2, "'--chat'");
+  bench.give("chat_template.jinja", "{% if false %}a{% endif %}");
+  check_refused(bench, run_with({"--prompt", "Hello", "--chat"}), 1, "makes no text");
 }
 
 TEST_CASE("cli/run: a token that only the tokenizer's files call the end ends the text") {

@@ -302,9 +302,10 @@ class MetadataWriter {
   }
 
   // The tokens of the tokenizer's files come first, as they stand around texts; what config.json
-  // says of the model is kept where it differs.
+  // says of the model is kept where it differs, as where it names ids beyond the vocabulary.
   void write_ids() {
-    const std::int64_t bos = bos_ >= 0 ? bos_ : transformer_.bos_token;
+    const auto token = [&](std::int64_t id) { return id < transformer_.vocab ? id : -1; };
+    const std::int64_t bos = bos_ >= 0 ? bos_ : token(transformer_.bos_token);
     if (bos >= 0) add("tokenizer.ggml.bos_token_id", u32(bos));
     if (bos != transformer_.bos_token)
       entries_.emplace_back(
@@ -312,7 +313,7 @@ class MetadataWriter {
           std::vector<std::int32_t>{static_cast<std::int32_t>(transformer_.bos_token)});
     std::vector<std::int64_t> ends;
     const auto end = [&](std::int64_t id) {
-      if (id >= 0 && std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
+      if (token(id) >= 0 && std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
     };
     end(eos_);
     for (const std::int64_t id : transformer_.eos_tokens) end(id);
@@ -323,10 +324,9 @@ class MetadataWriter {
     for (std::size_t i = 0; i < most; ++i) add(kKeys[i], u32(ends[i]));
     ends.resize(most);
     if (ends == transformer_.eos_tokens) return;
-    std::vector<std::int32_t> own;
-    for (const std::int64_t id : transformer_.eos_tokens)
-      own.push_back(static_cast<std::int32_t>(id));
-    entries_.emplace_back("tandem.eos_token_ids", std::move(own));
+    const std::vector<std::int64_t>& own = transformer_.eos_tokens;
+    entries_.emplace_back("tandem.eos_token_ids",
+                          std::vector<std::int32_t>(own.begin(), own.end()));
   }
 
   const Vocabulary& vocabulary_;

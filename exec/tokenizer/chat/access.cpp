@@ -38,10 +38,7 @@ std::optional<Value> item_by_index(Budget& budget, const Value& of, std::int64_t
 std::optional<Value> found_item(Budget& budget, const Value& of, const Value& index) {
   if (const Mapping* const mapping = of.mapping()) {
     // A list as a key is looked for in vain.
-    const Sequence* const tuple = index.sequence();
-    const bool hashable =
-        index.mapping() == nullptr && (tuple == nullptr || tuple->form == Form::tuple);
-    const Value* const found = hashable ? mapping->find(budget, index) : nullptr;
+    const Value* const found = is_hashable(index) ? mapping->find(budget, index) : nullptr;
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
   const std::optional<std::int64_t> number = index.whole();

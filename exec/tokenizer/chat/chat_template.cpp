@@ -1,15 +1,28 @@
 #include "exec/tokenizer/chat/chat_template.hpp"
 
+#include <cstddef>
+
 #include "exec/tokenizer/chat/interpreter.hpp"
 #include "exec/tokenizer/chat/syntax.hpp"
 #include "exec/tokenizer/utf8.hpp"
 
 namespace tandem::exec {
+namespace {
+
+// A parsed template takes up to 200 times its length. Published ones have at most 30 KiB.
+constexpr std::size_t kLongestTemplate = std::size_t{1} << 20U;
+
+}  // namespace
 
 std::string apply_chat_template(const std::string& chat_template,
                                 const std::vector<ChatMessage>& messages,
                                 const ChatSettings& settings) {
-  const chat::Template parsed = chat::parse(valid_utf8(chat_template));
+  if (chat_template.size() > kLongestTemplate)
+    chat::fail(std::to_string(chat_template.size()) +
+               " bytes, expected at most 1 MiB; use another template");
+  if (valid_utf8(chat_template) != chat_template)
+    chat::fail("bytes that are no UTF-8, expected UTF-8; save the template in that encoding");
+  const chat::Template parsed = chat::parse(chat_template);
   chat::Interpreter interpreter(parsed, settings);
   chat::Budget& budget = interpreter.budget();
   const auto text = [&budget](const std::string& given) {

@@ -111,8 +111,7 @@ Value unique(Budget& budget, const Value& value, const Arguments& arguments) {
               key = cased_value(budget, key.text(), Case::lower);
             expect_hashable(key);
             budget.make(128);
-            budget.read((key.is_text() ? key.text().size() : 64) *
-                        std::bit_width(seen->size() + 1));
+            budget.read(key_bytes(key) * std::bit_width(seen->size() + 1));
             if (seen->insert(std::move(key)).second) return one;
           }
           return std::nullopt;

@@ -52,7 +52,7 @@ std::vector<std::int32_t> encode_chat(const ModelChat& chat, const Tokenizer& to
   // What the tokenizer puts around every text.
   const auto around = static_cast<std::ptrdiff_t>(tokenizer.encode("").size());
   const std::ptrdiff_t front = tokenizer.tokens_in_front();
-  if (std::ssize(ids) < around)
+  if (std::ssize(ids) <= around)
     throw Error("chat: the template makes no text of the messages, expected some");
   ids.erase(ids.end() - (around - front), ids.end());
   ids.erase(ids.begin(), ids.begin() + front);

@@ -12,6 +12,8 @@ namespace {
 constexpr int kDeepestValue = 100;
 constexpr std::size_t kElementBytes = 64;  // of a list, about
 constexpr std::size_t kPairBytes = 192;    // of a mapping
+constexpr std::uint64_t kKeyBytes = 64;    // of a mapping's key that is no text
+constexpr std::uint64_t kMostKeyBytes = std::uint64_t{1} << 40U;
 
 int nested(int depth) {
   if (depth >= kDeepestValue)
@@ -62,8 +64,7 @@ bool KeyOrder::operator()(const Value& a, const Value& b) const {
 }
 
 const Value* Mapping::find(Budget& budget, const Value& key) const {
-  const std::size_t size = key.is_text() ? key.text().size() : 64;
-  budget.read((size + 1) * (places.size() < 2 ? 1 : std::bit_width(places.size())));
+  budget.read(key_bytes(key) * (places.size() < 2 ? 1 : std::bit_width(places.size())));
   const auto found = places.find(key);
   return found == places.end() ? nullptr : &items[found->second].second;
 }
@@ -85,7 +86,12 @@ Value sequence_value(Budget& budget, Values items, Sequence::Form form) {
   auto made = std::make_shared<Sequence>();
   made->form = form;
   int deepest = 0;
-  for (const Value& item : items) deepest = std::max(deepest, depth_of(item));
+  made->is_hashable = form == Sequence::Form::tuple;
+  for (const Value& item : items) {
+    deepest = std::max(deepest, depth_of(item));
+    made->is_hashable = made->is_hashable && is_hashable(item);
+    made->key_bytes = std::min(kMostKeyBytes, made->key_bytes + key_bytes(item));
+  }
   made->depth = nested(deepest);
   made->items = std::move(items);
   return Value(std::shared_ptr<const Sequence>(std::move(made)));
@@ -98,7 +104,7 @@ Value mapping_value(Budget& budget, std::vector<std::pair<Value, Value>> items) 
   for (auto& [key, value] : items) {
     expect_hashable(key);
     deepest = std::max({deepest, depth_of(key), depth_of(value)});
-    budget.read((key.is_text() ? key.text().size() : 64) * std::bit_width(items.size()));
+    budget.read(key_bytes(key) * std::bit_width(items.size()));
     const auto [place, is_new] = made->places.try_emplace(key, made->items.size());
     if (is_new) {
       made->items.emplace_back(std::move(key), std::move(value));
@@ -132,12 +138,23 @@ Value undefined_value(std::string reason) {
   return Value(Undefined{std::make_shared<const std::string>(std::move(reason))});
 }
 
+bool is_hashable(const Value& key) {
+  const Sequence* const tuple = key.sequence();
+  return key_class(key) < 4 || (tuple != nullptr && tuple->is_hashable);
+}
+
 void expect_hashable(const Value& key) {
-  if (key_class(key) < 4) return;
+  if (is_hashable(key)) return;
   const Sequence* const tuple = key.sequence();
   if (tuple == nullptr || tuple->form != Sequence::Form::tuple)
     fail(kind_of(key) + " as a key of a mapping, expected a text or a number");
   for (const Value& part : tuple->items) expect_hashable(part);
+}
+
+std::uint64_t key_bytes(const Value& key) {
+  if (key.is_text()) return key.text().size() + 1;
+  const Sequence* const tuple = key.sequence();
+  return std::min(kMostKeyBytes, kKeyBytes + (tuple == nullptr ? 0 : tuple->key_bytes));
 }
 
 int depth_of(const Value& value) {

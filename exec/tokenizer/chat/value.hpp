@@ -87,6 +87,8 @@ struct Sequence {
   Values items{};
   std::array<std::int64_t, 3> bounds{};  // of a range: begin, end, step
   int depth = 1;
+  bool is_hashable = false;     // a tuple of what Python can hash
+  std::uint64_t key_bytes = 0;  // see key_bytes()
 };
 
 // A total order of what may be a mapping's key: equal where Python's == and hash() are.
@@ -141,8 +143,12 @@ struct Function {
                                    int depth = 1);
 [[nodiscard]] Value undefined_value(std::string reason);
 
+[[nodiscard]] bool is_hashable(const Value& key);
 // Throws Error for what Python cannot hash.
 void expect_hashable(const Value& key);
+// Bytes that comparing `key` with another key reads, at most 2^40. Tuples count each element as
+// often as they hold it, which may be far more often than it is in memory.
+[[nodiscard]] std::uint64_t key_bytes(const Value& key);
 // Levels of values in one another.
 [[nodiscard]] int depth_of(const Value& value);
 // Python's bool().

@@ -110,12 +110,45 @@ TEST_CASE("exec/chat: long texts take time in proportion, or an error") {
   }
 }
 
+TEST_CASE("exec/chat: a template has at most 1 MiB") {
+  const std::string comment = "{#" + std::string((std::size_t{1} << 20U) - 5, 'a') + "#}";
+  CHECK(applied(comment + "b") == "b");
+  CHECK(contains(error_of([&] { return applied(comment + "bc"); }),
+                 "1048577 bytes, expected at most 1 MiB"));
+}
+
+TEST_CASE("exec/chat: keys that hold one tuple many times over take an error") {
+  // 2^60 elements in 61 tuples, each of which holds the one before it twice.
+  const std::string tuples =
+      "{% set ns = namespace(a=(1, 2), b=(1, 2)) %}{% for i in range(60) %}{% set ns.a = (ns.a, "
+      "ns.a) "
+      "%}{% set ns.b = (ns.b, ns.b) %}{% endfor %}";
+  for (const char* const use :
+       {"{{ {ns.a: 1, ns.b: 2} }}", "{{ {ns.a: 1}[ns.b] }}", "{{ {1: 2}.get(ns.a) }}",
+        "{{ ns.a in {(1, 2): 2} }}", "{{ {1: 2}[ns.a] }}", "{{ [ns.a, ns.b]|unique|list }}",
+        "{{ ns.a == ns.b }}", "{{ [ns.a, ns.b]|sort }}"}) {
+    CAPTURE(use);
+    CHECK(contains(error_of([&] { return applied(tuples + use); }), "more work than"));
+  }
+  CHECK(applied(tuples + "{{ ns.a is filter }}") == "False");
+  // No key, so found in vain, whatever the keys are.
+  for (const char* const index : {"namespace()", "range", "[1]", "{}", "({},)", "((1, {}), 2)",
+                                  "range(2)", "(range(2), 2)"}) {
+    CAPTURE(index);
+    CHECK(applied("{{ {((1, 2), 2): 3}[" + std::string(index) + "] is defined }}") == "False");
+  }
+  CHECK(applied("{{ {'a': 1}[[1]] is defined }}{{ {(1, 'b'): 1}[(1, 'b')] }}") == "False1");
+  CHECK(contains(error_of([] { return applied("{{ {((1, [2]), 3): 1} }}"); }), "a list as a key"));
+}
+
 TEST_CASE("exec/chat: what a template may not do, or we do not know, is named") {
   const struct {
     const char* text;
     const char* fault;
   } cases[] = {
-      // No template of Jinja's.
+      // No template of Jinja's. In UTF-16 none of its statements would be seen.
+      {"\xff\xfe{", "no UTF-8"},
+      {"{{ 'a\x80' }}", "no UTF-8"},
       {"a\n{% nothing %}", "line 2: statement 'nothing', expected if, for"},
       {"{% if x %}", "the end of the template, expected '{% endif %}'"},
       {"{% if x %}{% else %}{% elif y %}{% endif %}", "statement 'elif', expected if, for"},
@@ -221,7 +254,7 @@ TEST_CASE("exec/chat: what a template may not do, or we do not know, is named") 
                    return applied(members + "{% for i in range(99999) %}{{ n.z }}{% endfor %}");
                  }),
                  "more work than"));
-  CHECK(contains(error_of([] { return applied(repeated("{% if true %}", 100'000)); }),
+  CHECK(contains(error_of([] { return applied(repeated("{% if true %}", 50'000)); }),
                  "less deeply nested statements"));
 }
 
