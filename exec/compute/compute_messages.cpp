@@ -28,7 +28,7 @@ std::size_t row_bytes(const Task& transfer) {
 }
 
 // Throws Error where they do not fit the format.
-void encode(const Task& transfer, std::span<float> row, std::span<std::byte> sent) {
+void encode_payload(const Task& transfer, std::span<float> row, std::span<std::byte> sent) {
   if (encode_row(transfer.wire, row, sent)) return;
   const bool in_layer = transfer.layer >= 0;
   throw Error(
@@ -101,7 +101,7 @@ void Compute::capture(const model::Batch& batch, const Task& transfer,
   const std::size_t bytes = row_bytes(transfer);
   const auto width = static_cast<std::size_t>(transfer.columns.size());
   for (std::int32_t row = rows.begin; row < rows.end; ++row) {
-    encode(transfer, {from.at(row, transfer.columns.begin), width}, packed.first(bytes));
+    encode_payload(transfer, {from.at(row, transfer.columns.begin), width}, packed.first(bytes));
     packed = packed.subspan(bytes);
   }
 }
@@ -206,7 +206,7 @@ void settle(const Heads& heads, const Task& transfer, std::span<float> numbers,
   for (int i = 0; i < kMost; ++i) {
     std::ranges::copy(sent, before.begin());
     load_row(heads, numbers, d);
-    encode(transfer, numbers, sent);
+    encode_payload(transfer, numbers, sent);
     if (std::ranges::equal(before, sent)) return;
     store_row(heads, numbers, d, transfer.layer);
   }
@@ -233,7 +233,7 @@ void Compute::State::capture_cache(const model::Batch& batch, const Task& transf
   copy_cache(batch, transfer, false, [&](std::size_t row, const auto& heads) {
     load_row(heads, numbers, transformer.head_dim);
     const std::span<std::byte> sent = packed.subspan(row * bytes, bytes);
-    encode(transfer, numbers, sent);
+    encode_payload(transfer, numbers, sent);
     if (transfer.wire == WireFormat::f32) return;
     store_row(heads, numbers, transformer.head_dim, transfer.layer);
     if (transformer.cache == model::CacheFormat::f32) return;
