@@ -100,21 +100,23 @@ class Search {
 
  private:
   [[nodiscard]] std::string obstacle(const Strategy& strategy) const {
-    if (question_->request.window.blocks.value_or(0) > 0 && !strategy.streams)
+    if (question_->request.window.blocks.value_or(0) > 0 && !strategy.sharding.may_stream())
       return "streams no weights";
-    if (question_->served && strategy.parts_cache) return "serves one request";
-    if (question_->served && question_->served->steps > 1 && !strategy.splits_layers)
+    if (question_->served && strategy.sharding.splits_positions()) return "serves one request";
+    if (question_->served && question_->served->steps > 1 && !strategy.sharding.splits_layers())
       return "works on one step at a time";
-    if (strategy.parts_cache) {
+    if (strategy.sharding.splits_positions()) {
       for (const model::DeviceProfile& profile : question_->request.profiles) {
         if (profile.rate_of(model::TaskKind::merge, model::WeightFormat::f32) == nullptr)
           return "profile '" + profile.source +
                  "' has no rate for 'merge', which it needs; measure the profile again";
       }
     }
-    if (question_->request.head == planner::HeadPlacement::split && !strategy.splits_head)
+    if (question_->request.head == planner::HeadPlacement::split &&
+        !strategy.sharding.may_split_head())
       return "keeps the LM head at the master";
-    if (slowest_first_.size() == 1 && !is_alone(strategy)) return "there is one device alone";
+    if (slowest_first_.size() == 1 && !strategy.sharding.is_local())
+      return "there is one device alone";
     return {};
   }
 
@@ -125,7 +127,7 @@ class Search {
   [[nodiscard]] Setting everyone(const Strategy& strategy) const {
     Setting setting{.strategy = &strategy,
                     .policy = policies(strategy).front(),
-                    .used = std::vector<bool>(slowest_first_.size(), !is_alone(strategy)),
+                    .used = std::vector<bool>(slowest_first_.size(), !strategy.sharding.is_local()),
                     .master = first_master_};
     setting.used[static_cast<std::size_t>(setting.master)] = true;
     return setting;
@@ -153,7 +155,8 @@ class Search {
       const bool one_by_one = question_->request.objective != planner::Objective::throughput &&
                               question_->served->steps <= 1;
       if (!planner::serves(policy, question_->served->chunk)) continue;
-      if ((policy.several || one_by_one) && (!policy.alone || strategy.splits_layers))
+      if ((policy.several() || one_by_one) &&
+          (!policy.alone() || strategy.sharding.splits_layers()))
         all.push_back(&policy);
     }
     std::ranges::reverse(all);  // of equals the one that keeps nobody waiting
@@ -174,7 +177,7 @@ class Search {
     std::vector<Setting> all;
     const auto add = [&](DeviceIndex d, bool used) {
       const auto at = static_cast<std::size_t>(d);
-      if (is_alone(*of.strategy) || d == of.master || of.used[at] == used) return;
+      if (of.strategy->sharding.is_local() || d == of.master || of.used[at] == used) return;
       if (!used && of.size() <= 2) return;  // that is local's
       all.push_back(of);
       all.back().used[at] = used;
@@ -198,7 +201,8 @@ class Search {
     for (const DeviceIndex master : masters()) {
       if (master == of.master) continue;
       all.push_back(of);
-      if (is_alone(*of.strategy)) all.back().used[static_cast<std::size_t>(of.master)] = false;
+      if (of.strategy->sharding.is_local())
+        all.back().used[static_cast<std::size_t>(of.master)] = false;
       all.back().master = master;
       all.back().used[static_cast<std::size_t>(master)] = true;
     }
@@ -223,7 +227,7 @@ class Search {
   [[nodiscard]] std::vector<Setting> best_few(const Setting& like,
                                               const std::vector<DeviceIndex>& best_last) const {
     std::vector<Setting> all;
-    if (is_alone(*like.strategy)) return all;
+    if (like.strategy->sharding.is_local()) return all;
     Setting few = like;
     few.used.assign(few.used.size(), false);
     few.used[static_cast<std::size_t>(few.master)] = true;
@@ -247,7 +251,7 @@ class Search {
       }
     };
     try_few(all, slowest_first_);
-    if (is_alone(*all.strategy)) return start;
+    if (all.strategy->sharding.is_local()) return start;
     for (const std::vector<DeviceIndex>& order : {slowest_first_, least_memory_first()}) {
       for (const DeviceIndex master : masters()) {
         if (std::isfinite(answers_.seconds(start))) return start;
@@ -287,7 +291,8 @@ class Search {
       if (!answered || answers_.seconds(setting) < answers_.seconds(*answered) * kEqualTimes)
         answered = setting;
     }
-    if (!strategy.gathers || question_->request.window.blocks.value_or(0) > 0) return answered;
+    if (!strategy.sharding.gather_weights || question_->request.window.blocks.value_or(0) > 0)
+      return answered;
     // Devices that share out the weights may be others, or have the only plan.
     for (Setting setting : {answered.value_or(best), everyone_as(best)}) {
       if (setting.size() < 2) continue;
@@ -308,7 +313,8 @@ class Search {
     for (std::size_t i = 0; i < contenders.size(); ++i) {
       const Setting setting = settings_[i];
       const std::int32_t tiles = contenders[i].plan.tiles;
-      if (!setting.strategy->splits || tiles < 2 || contenders[i].seconds * kSavedByTiles > least_)
+      if (!setting.strategy->sharding.splits_heads() || tiles < 2 ||
+          contenders[i].seconds * kSavedByTiles > least_)
         continue;
       for (Setting one : {setting, everyone_as(setting)}) {
         one.thorough = true;
@@ -352,7 +358,7 @@ class Search {
     std::vector<LeftOut> all;
     std::vector<double> quick;
     for (const DeviceIndex d : slowest_first_) {
-      if (best.used[static_cast<std::size_t>(d)] || is_alone(*best.strategy)) continue;
+      if (best.used[static_cast<std::size_t>(d)] || best.strategy->sharding.is_local()) continue;
       Setting with = best;
       with.used[static_cast<std::size_t>(d)] = true;
       Setting rough = with;
@@ -395,36 +401,36 @@ std::string why_first(const Choice& choice) {
            std::string(devices(0) < devices(1) ? ", and it needs fewer devices" : "");
   }
   const Policy* const policy = choice.contenders[0].policy;
-  const bool many = policy != nullptr && policy->several;
-  if (is_alone(first))
+  const bool many = policy != nullptr && policy->several();
+  if (first.sharding.is_local())
     return "use one device: what the others would save is less than what messages to them take";
-  if (first.splits_layers) {
+  if (first.sharding.splits_layers()) {
     if (planner::has_groups(choice.contenders[0].plan))
       return "devices near one another compute layers together, and groups send one message a step";
     if (planner::has_rounds(choice.contenders[0].plan))
       return "devices read their next layers from disk while the others compute";
     if (many)
       return "devices work on different requests at the same time, and send one message a step";
-    return is_alone(second)
+    return second.sharding.is_local()
                ? "the other devices have faster layers, or room, and one message each is cheap"
                : "devices work one after the other, but each sends one message a step "
                  "instead of some in every layer";
   }
-  if (first.divides_work)
+  if (first.sharding.divides_work())
     return "every device has room for the whole model, or streams it once for all its rows, so a "
            "prompt's devices exchange no partial sums";
-  if (first.parts_cache)
+  if (first.sharding.splits_positions())
     return "every device has room for the whole model, and queries travel to the keys, which stay";
-  if (first.replicates)
+  if (first.sharding.replicates())
     return "every device has room for the whole model, so only keys and values travel";
-  if (is_alone(second) || second.splits_layers)
+  if (second.sharding.is_local() || second.sharding.splits_layers())
     return "all devices compute at once, which saves more than their messages take";
   if (choice.contenders[0].plan.tiles > 0)
     return "a prompt's messages travel while other rows are computed";
-  if (first.parts_rows) return "norms and residual adds of a prompt are split, too";
-  if (second.parts_cache)
+  if (first.sharding.splits_rows()) return "norms and residual adds of a prompt are split, too";
+  if (second.sharding.splits_positions())
     return "new tokens wait for no queries on their way to keys elsewhere and back";
-  if (second.joins_prompts_only())
+  if (second.sharding.joins_prompts_only())
     return "new tokens are computed by all devices, not by the master alone";
   return "sums of all rows at once take less than parts of them, with products cut into tiles";
 }

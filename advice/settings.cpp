@@ -59,10 +59,6 @@ bool has_near_groups(const Request& request) {
 
 }  // namespace
 
-bool is_alone(const planner::Strategy& strategy) {
-  return !strategy.splits && !strategy.splits_layers && !strategy.replicates;
-}
-
 std::vector<model::DeviceProfile> profiles_of(const Request& request) {
   if (!request.profiles.empty()) return request.profiles;
   std::vector<model::DeviceProfile> profiles;
@@ -83,7 +79,8 @@ Request Answers::request_of(const Setting& setting) const {
   request.tiles = setting.tiles;
   request.gather_weights = setting.gathers_weights;
   request.allreduce.reset();
-  if (setting.thorough && setting.strategy->shares_tokens && request.workload.steps() > 1)
+  if (setting.thorough && setting.strategy->sharding.shares_token_ffn() &&
+      request.workload.steps() > 1)
     request.token_ffn = planner::TokenFfn::automatic;
   request.master = name(setting.master);
   if (!question_->formats.empty()) request.model.formats = question_->formats[setting.format];
@@ -120,7 +117,7 @@ std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
     return Contender{.plan = std::get<Plan>(std::move(made))};
   }
   const ServedWorkload& served = *question_->served;
-  const std::int64_t steps = setting.strategy->splits_layers ? served.steps : 0;
+  const std::int64_t steps = setting.strategy->sharding.splits_layers() ? served.steps : 0;
   if (question_->best_chunk) {
     auto made = planner::make_chunked_plan(request, served.requests, *setting.policy, steps);
     if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
@@ -148,7 +145,7 @@ Answer Answers::found(const Setting& setting) {
     Answer resident = best_with(setting, *request, std::nullopt);
     if (resident.contender || window.blocks == 0) return resident;
     request->window = window;
-    if (setting.strategy->splits || setting.strategy->splits_layers) request->partition = "galaxy";
+    if (setting.strategy->sharding.splits_weights()) request->partition = "galaxy";
     return best_with(setting, *request, std::nullopt);
   }
   Answer best = best_with(setting, *request, std::nullopt);
@@ -157,7 +154,7 @@ Answer Answers::found(const Setting& setting) {
     if (!best.contender || other.contender->seconds < best.contender->seconds)
       best = std::move(other);
   };
-  if (setting.strategy->splits_layers) {
+  if (setting.strategy->sharding.splits_layers()) {
     request->rounds.reset();  // more than one only where weights stream
     faster(best_with(setting, *request, std::nullopt));
     request->rounds = 1;
@@ -169,8 +166,8 @@ Answer Answers::found(const Setting& setting) {
       }
     }
   }
-  if (!setting.strategy->joins() || setting.tiles) return best;
-  if (setting.strategy->parts_cache && request->workload.steps() > 1) {
+  if (!setting.strategy->sharding.has_collective() || setting.tiles) return best;
+  if (setting.strategy->sharding.splits_positions() && request->workload.steps() > 1) {
     for (const planner::DecodeMoves moves : setting.strategy->moves()) {
       if (moves == planner::DecodeMoves::queries) continue;
       request->decode_moves = moves;

@@ -16,9 +16,6 @@
 
 namespace tandem::study {
 
-// Whether the strategy computes on the master alone.
-[[nodiscard]] bool is_alone(const planner::Strategy& strategy);
-
 // A way to serve, but for what make_plan finds.
 struct Setting {
   const planner::Strategy* strategy = nullptr;

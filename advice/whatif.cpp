@@ -95,8 +95,7 @@ class Changes {
                .profiles = plan_->profiles,
                .master = device(plan_->master).name,
                .strategy = plan_->strategy};
-    if (!planner::find_strategy(plan_->strategy).splits_layers || !planner::has_groups(*plan_))
-      return made;
+    if (!planner::sharding_of(*plan_).splits_layers() || !planner::has_groups(*plan_)) return made;
     for (const planner::Stage& stage : planner::stages(*plan_)) {
       std::vector<std::string>& group = made.groups.emplace_back();
       for (const model::DeviceIndex d : stage.devices) group.push_back(device(d).name);
@@ -212,26 +211,27 @@ class Changes {
       request.head = planner::HeadPlacement::split;
       request.candidates = plan_->candidates;
     }
-    if (!strategy.splits_layers)
+    if (!strategy.sharding.splits_layers())
       request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
-    if (strategy.splits_layers && planner::has_rounds(*plan_)) request.rounds.reset();
-    if ((strategy.joins() || !scene.groups.empty()) && same) {
+    if (strategy.sharding.splits_layers() && planner::has_rounds(*plan_)) request.rounds.reset();
+    if ((strategy.sharding.has_collective() || !scene.groups.empty()) && same) {
       const planner::AllreduceChoice sums =
           scene.groups.empty()
               ? planner::possible_choice(scene.cluster, scene.cluster.find(scene.master),
                                          plan_->allreduce)
               : plan_->allreduce;
-      request.allreduce = strategy.joins_prompts_only() || sums.prompt == sums.decode
+      request.allreduce = strategy.sharding.joins_prompts_only() || sums.prompt == sums.decode
                               ? sums.prompt
                               : sums.prompt + "," + sums.decode;
     }
-    if (strategy.tiles || !request.group_strategy.empty()) request.tiles = plan_->tiles;
-    if (streams_ && strategy.streams) request.window.blocks.reset();
+    if (strategy.sharding.exchanges_rows() || !request.group_strategy.empty())
+      request.tiles = plan_->tiles;
+    if (streams_ && strategy.sharding.may_stream()) request.window.blocks.reset();
     const auto answer = served_ == nullptr
                             ? planner::make_plan(request)
                             : planner::make_serving_plan(
                                   request, served_->requests, *served_->policy, served_->chunk,
-                                  strategy.splits_layers ? served_->steps : 0);
+                                  strategy.sharding.splits_layers() ? served_->steps : 0);
     if (const auto* no = std::get_if<planner::Infeasible>(&answer))
       throw Error(no->reason.substr(0, no->reason.find('\n')));
     return request_s(std::get<planner::Plan>(answer));
@@ -271,7 +271,7 @@ void add_device_changes(const Changes& changes, const planner::Plan& plan,
     if (several && d != plan.master)
       tasks.push_back({{Kind::drop, name}, [&changes, d] { return changes.without(d); }});
     if (several) tasks.push_back({{Kind::alone, name}, [&changes, d] { return changes.alone(d); }});
-    const bool local = planner::find_strategy(plan.strategy).name == "local";
+    const bool local = planner::sharding_of(plan).is_local();
     if (!local && several)
       tasks.push_back({{Kind::add, name}, [&changes, d] { return changes.with_another(d); }});
     if (several && d != plan.master) {

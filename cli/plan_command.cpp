@@ -60,7 +60,7 @@ using Json = nlohmann::ordered_json;
 
 // Whether requests go round the stages of `plan`.
 bool goes_round(const planner::Plan& plan, const std::optional<Served>& served) {
-  return served && served->policy->alone && planner::find_strategy(plan.strategy).splits_layers;
+  return served && served->policy->alone() && planner::sharding_of(plan).splits_layers();
 }
 
 // Of the one request that `plan` is for, or of its first token; many share steps, which no bound
@@ -74,9 +74,7 @@ std::optional<planner::RequestBound> bound_of(planner::Plan plan, planner::Objec
 }
 
 // The strategies whose devices work on steps of their own.
-std::string with_stages() {
-  return planner::strategies_that([](const auto& strategy) { return strategy.splits_layers; });
-}
+std::string with_stages() { return planner::strategies_that(&planner::Sharding::splits_layers); }
 
 // Model folder or GGUF file, which have tokenizers; empty if the model is only a geometry.
 std::filesystem::path tokenizer_source(const std::string& model_name) {
@@ -127,10 +125,10 @@ planner::Objective objective_of(const Options& options, const planner::Strategy&
                           options.text_or("decode-moves", "q") == "auto";
     if (!searched)
       options.refuse({"objective"}, "with a partition other than auto, which is not searched");
-    if (served && !strategy.splits_layers)
+    if (served && !strategy.sharding.splits_layers())
       options.refuse({"objective"}, "with many requests, but on the stages of strategy " +
                                         with_stages() + ", or with strategy 'auto'");
-    if (!served && !strategy.splits && !strategy.splits_layers && !strategy.joins())
+    if (!served && strategy.sharding.is_local())
       options.refuse({"objective"},
                      "with strategy '" + strategy.name + "', where there is nothing to choose");
   }
@@ -139,7 +137,7 @@ planner::Objective objective_of(const Options& options, const planner::Strategy&
     if (!any) known = {Objective::request};
     known.push_back(Objective::throughput);
   }
-  const bool rings = served && served->policy->alone && strategy.splits_layers;
+  const bool rings = served && served->policy->alone() && strategy.sharding.splits_layers();
   std::string_view usual = to_string(Objective::request);
   if (served && (any || rings)) usual = to_string(Objective::throughput);
   if (!served && options.text_or("objective", "") == "throughput")
@@ -293,17 +291,18 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (any) refuse_with_any(options);
   const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
   const std::string undivided = "with strategy '" + strategy + "'";
-  if (!chosen.divides())
+  if (!chosen.sharding.has_partition())
     options.refuse({"partition"}, undivided + ", which does not split the model");
   const std::string groups = options.text_or("groups", "");
   refuse_sums(options, chosen);
-  if (!chosen.splits_layers)
+  if (!chosen.sharding.splits_layers())
     options.refuse({"rounds", "groups"}, undivided + ", which has no stages to go round");
   if (groups.empty()) options.refuse({"group-strategy"}, "without '--groups'");
   const std::string of_groups = options.choice_or("group-strategy", "tensor", {"tensor", "galaxy"});
   const bool galaxy_groups = of_groups == planner::kGalaxyGroups;
   const std::optional<planner::DecodeMoves> moves = moves_of(options, chosen);
-  if (chosen.with_split_weights.empty())
+  const std::string with_split = planner::with_split_weights(chosen);
+  if (with_split.empty())
     options.refuse({"sp"}, undivided + ", which parts a prompt's rows in no second way");
   const std::string sp = options.choice_or("sp", "ntp", {"ntp", "tp", "auto"});
   if (sp != "ntp")
@@ -312,7 +311,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (sp == "auto")
     options.refuse({"levels", "drop", "levels-overlap"},
                    "with '--sp auto', expected ntp or tp, whose levels have rows in other orders");
-  if (!chosen.gathers)
+  if (!chosen.sharding.gather_weights)
     options.refuse({"gather-weights"}, undivided + ", whose weights stay where they are");
   const bool gathers = options.has("gather-weights");
   if (sp == "tp")
@@ -320,10 +319,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (gathers)
     options.refuse({"levels", "drop", "levels-overlap", "max-loss", "max-ttft"},
                    "with '--gather-weights', expected a prompt that attends to all");
-  if (!chosen.tiles && !galaxy_groups) options.refuse({"tiles"}, undivided + ", which has none");
+  if (!chosen.sharding.exchanges_rows() && !galaxy_groups)
+    options.refuse({"tiles"}, undivided + ", which has none");
   refuse_streaming(options, chosen);
   const std::string collective = options.text_or("allreduce", chosen.allreduce);
-  if (chosen.joins_prompts_only() && collective.find(',') != std::string::npos)
+  if (chosen.sharding.joins_prompts_only() && collective.find(',') != std::string::npos)
     throw Usage("flag '--allreduce': '" + collective + "' " + undivided +
                 ", whose plans have one; expected one collective");
   const std::optional<Bounded> bounded = bounded_of(options, chosen, find_weights(model_name));
@@ -349,7 +349,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                       .prompt_tokens = prompt_tokens(options, model_name, transformer),
                       .new_tokens = new_tokens(options, transformer, 32)};
                 }});
-  if (served && served->steps > 1 && !any && !chosen.splits_layers)
+  if (served && served->steps > 1 && !any && !chosen.sharding.splits_layers())
     throw Usage("flag '--in-flight': with strategy '" + strategy +
                 "' all devices work on one step; expected 1, or strategy " + with_stages());
   const planner::Objective objective =
@@ -400,7 +400,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
   std::optional<planner::SpChoice> of_two;
   if (sp != "ntp") request.allreduce = options.text("allreduce");  // each way's own, if none
-  if (sp == "tp") request.strategy = chosen.with_split_weights;
+  if (sp == "tp") request.strategy = with_split;
   if (sp == "auto" && served)
     throw Usage(
         "flag '--sp': auto compares two plans by one request, expected ntp or tp with a "

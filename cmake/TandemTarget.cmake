@@ -44,3 +44,33 @@ function(tandem_library name)
   set_property(GLOBAL APPEND PROPERTY TANDEM_LIBRARIES ${target})
   set_property(GLOBAL APPEND PROPERTY TANDEM_UNITY_TARGETS ${target})
 endfunction()
+
+# tandem_table(LIBRARY FUNCTION ROW HEADER NAMES...): the instances of a concept that has one source each, and their table. Adds NAME.cpp
+# of each to tandem_LIBRARY and defines `const std::vector<ROW>& FUNCTION()`, which HEADER declares: the results of NAME_row(), in the
+# order of NAMES. Nothing else lists them, so that one more is a source and a name here.
+function(tandem_table library function row header)
+  string(TOLOWER ${row} suffix)
+  set(declarations)
+  set(calls)
+  foreach(name ${ARGN})
+    target_sources(tandem_${library} PRIVATE ${name}.cpp)
+    string(APPEND declarations "${row} ${name}_${suffix}();\n")
+    list(APPEND calls "${name}_${suffix}()")
+  endforeach()
+  list(JOIN calls ", " calls)
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
+  file(CONFIGURE OUTPUT ${file} CONTENT [[
+#include "@header@"
+
+namespace tandem::@library@ {
+
+@declarations@
+const std::vector<@row@>& @function@() {
+  static const std::vector<@row@> table{@calls@};
+  return table;
+}
+
+}  // namespace tandem::@library@
+]] @ONLY)
+  target_sources(tandem_${library} PRIVATE ${file})
+endfunction()

@@ -19,10 +19,12 @@ tandem_tests(
     planner/plan/outdated_profiles_test.cpp
     planner/search/format_plans_test.cpp
     planner/strategy/strategy_conflicts_test.cpp
+    planner/strategy/strategy_contract_test.cpp
     planner/planner_fixture.cpp
     planner/strategy/csps_test.cpp
     planner/strategy/common/gathered_weights_test.cpp
     planner/strategy/galaxy_test.cpp
+    planner/planner_checks.cpp
     planner/planner_interpreter.cpp
     planner/partition/exact/run_splits_test.cpp
     planner/search/least_request_time_test.cpp

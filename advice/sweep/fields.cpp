@@ -93,6 +93,7 @@ Field of_run(std::string_view name, FieldUnit unit, std::string_view help,
 
 std::vector<Field> make_fields() {
   using Unit = FieldUnit;
+  static const std::string strategies = planner::strategy_names();
   return {
       of_run("platform", Unit::text, "platform file, or a name in scenarios/platforms",
              [](Setup& s, const Value& v) { s.platform = v.text; }),
@@ -124,7 +125,7 @@ std::vector<Field> make_fields() {
              [](Setup& s, const Value& v) { s.prompt_tokens = count(v); }),
       of_run("workload.new_tokens", Unit::count, "tokens to generate",
              [](Setup& s, const Value& v) { s.new_tokens = count(v); }),
-      of_run("plan.strategy", Unit::text, "tensor, galaxy, sp, csps, spread, pipeline, local",
+      of_run("plan.strategy", Unit::text, strategies,
              [](Setup& s, const Value& v) {
                static_cast<void>(planner::find_strategy(v.text));
                s.strategy = v.text;

@@ -93,10 +93,9 @@ std::string predicted_line(const Sweep& sweep, Library& library, std::size_t i) 
   std::vector<std::string> result;
   try {
     const Setup setup = sweep.grid.setup(sweep.base, i);
-    if (setup.allreduce && !planner::find_strategy(setup.strategy).joins())
+    if (setup.allreduce && !planner::find_strategy(setup.strategy).sharding.has_collective())
       throw Error("plan.allreduce: strategy '" + setup.strategy + "' joins no partial sums");
-    if (setup.partition && !planner::find_strategy(setup.strategy).splits &&
-        !planner::find_strategy(setup.strategy).splits_layers)
+    if (setup.partition && !planner::find_strategy(setup.strategy).sharding.splits_weights())
       throw Error("plan.partition: strategy '" + setup.strategy + "' does not split the model");
     planner::Request request = library.request(setup);
     request.evaluate = sweep.evaluator == EvaluatorKind::simgrid

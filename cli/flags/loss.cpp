@@ -67,11 +67,10 @@ std::vector<Flag> loss_flags() {
 
 std::optional<Bounded> bounded_of(const Options& options, const planner::Strategy& strategy,
                                   const fs::path& weights) {
-  if (!strategy.measures_losses())
-    options.refuse(
-        {"max-loss", "max-ttft", "loss-model"},
-        "with strategy '" + strategy.name + "', expected strategy " +
-            planner::strategies_that([](const auto& other) { return other.measures_losses(); }));
+  if (!strategy.sharding.measures_losses())
+    options.refuse({"max-loss", "max-ttft", "loss-model"},
+                   "with strategy '" + strategy.name + "', expected strategy " +
+                       planner::strategies_that(&planner::Sharding::measures_losses));
   if (!options.has("max-loss") && !options.has("max-ttft")) {
     options.refuse({"loss-model"}, "without '--max-loss' or '--max-ttft'");
     return std::nullopt;

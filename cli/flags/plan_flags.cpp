@@ -44,10 +44,19 @@ std::optional<std::int32_t> count_or_auto(const Options& options, const std::str
               ", " + zero + " or auto");
 }
 
+// "local (the master alone), ...".
+std::string strategies_text() {
+  std::string text;
+  for (const planner::Strategy& strategy : planner::strategies())
+    text += strategy.name + " (" + strategy.summary + "), ";
+  return text;
+}
+
 }  // namespace
 
 Syntax plan_syntax() {
   // A flag's help is a view: it must outlive what this returns.
+  static const std::string strategies = "what is split: " + strategies_text() + "auto [tensor]";
   static const std::string allreduces =
       planner::allreduce_names() +
       ", auto, or PROMPT,DECODE of these [star; galaxy: ring,star; sp: ring]";
@@ -64,10 +73,7 @@ Syntax plan_syntax() {
            "weights kept in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k, or a mix, "
            "q4_k_m "
            "or q5_k_m [f32; as a GGUF file has it]"},
-          {"strategy", "S",
-           "tensor, galaxy (rows, too), sp, csps, spread (rows only), pipeline (whole layers), "
-           "local, auto "
-           "[tensor]"},
+          {"strategy", "S", strategies},
           {"partition", "HOW",
            "auto (by --objective), galaxy, exact, equal, or proportions A:B:C; of a pipeline also "
            "halda (prima.cpp's objective) [auto]"},
@@ -177,7 +183,7 @@ WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
     throw Usage(
         "flag '--devices': fewest, but strategy auto chooses devices itself, of equally "
         "good plans that with the fewest; name devices, or a strategy");
-  if (!strategy.splits && !strategy.splits_layers && !strategy.replicates)
+  if (strategy.sharding.is_local())
     throw Usage("flag '--devices': strategy '" + strategy.name +
                 "' computes on the master alone; leave it out");
   options.refuse({"groups", "levels", "drop", "max-loss", "max-ttft"},
@@ -225,14 +231,14 @@ std::vector<DeviceProfile> device_profiles(const Options& options, const model::
 
 void refuse_sums(const Options& options, const planner::Strategy& strategy) {
   const std::string with = "with strategy '" + strategy.name + "'";
-  if (!strategy.joins() && !options.has("groups"))
+  if (!strategy.sharding.has_collective() && !options.has("groups"))
     options.refuse({"allreduce"}, with + ", which joins no partial sums");
-  if (strategy.shares_tokens && options.text_or("decode-ffn", "owner") == "owner")
+  if (strategy.sharding.shares_token_ffn() && options.text_or("decode-ffn", "owner") == "owner")
     options.refuse({"allreduce"}, with +
                                       ", which sums nothing while a new token's owner computes "
                                       "its FFN alone; leave it out, or give '--decode-ffn all' or "
                                       "'--decode-ffn auto'");
-  if (!strategy.measures_losses() || options.text_or("sp", "ntp") != "ntp") return;
+  if (!strategy.sharding.measures_losses() || options.text_or("sp", "ntp") != "ntp") return;
   for (const std::string flag : {"levels", "drop"}) {
     if (options.has(flag))
       options.refuse({"allreduce"}, std::string(with)
@@ -243,7 +249,7 @@ void refuse_sums(const Options& options, const planner::Strategy& strategy) {
 }
 
 void refuse_streaming(const Options& options, const planner::Strategy& strategy) {
-  if (!strategy.streams)
+  if (!strategy.sharding.may_stream())
     options.refuse({"retain", "release"},
                    "with strategy '" + strategy.name + "', which keeps all weights in memory");
   for (const std::string flag : {"levels", "drop", "gather-weights"}) {
@@ -323,7 +329,7 @@ namespace {
 
 // Whether what is cut into tiles is what travels at each level.
 bool tiles_are_of_levels(const Options& options, const planner::Strategy& strategy) {
-  return strategy.drops && !strategy.places_are_ranks && options.text_or("sp", "ntp") != "tp" &&
+  return strategy.sharding.measures_losses() && options.text_or("sp", "ntp") != "tp" &&
          (options.has("levels") || options.has("drop"));
 }
 
@@ -345,10 +351,10 @@ std::optional<std::int32_t> tiles(const Options& options, const planner::Strateg
 
 std::optional<planner::SparseRequest> sparse_of(const Options& options,
                                                 const planner::Strategy& strategy) {
-  if (!strategy.drops)
+  if (!strategy.sharding.exchanges_rows())
     options.refuse({"levels", "drop", "levels-overlap"},
                    "with strategy '" + strategy.name + "', expected strategy " +
-                       planner::strategies_that([](const auto& other) { return other.drops; }));
+                       planner::strategies_that(&planner::Sharding::exchanges_rows));
   if (!options.has("levels") && !options.has("drop")) {
     options.refuse({"levels-overlap"}, "without '--levels' or '--drop'");
     return std::nullopt;
@@ -368,7 +374,7 @@ std::optional<planner::DecodeMoves> moves_of(const Options& options,
   const std::vector<planner::DecodeMoves> known = strategy.moves();
   if (known.size() == 1)
     options.refuse({"decode-moves"}, with + ", whose caches are not parted by positions");
-  if (strategy.drops && !options.has("levels") && !options.has("drop"))
+  if (strategy.sharding.exchanges_rows() && !options.has("levels") && !options.has("drop"))
     options.refuse(
         {"decode-moves"},
         with + " without '--levels' or '--drop', whose caches lie by heads; give '--levels'");
@@ -386,7 +392,7 @@ std::optional<planner::DecodeMoves> moves_of(const Options& options,
 }
 
 planner::TokenFfn token_ffn_of(const Options& options, const planner::Strategy& strategy) {
-  if (!strategy.shares_tokens)
+  if (!strategy.sharding.shares_token_ffn())
     options.refuse({"decode-ffn"}, "with strategy '" + strategy.name +
                                        "', whose new tokens have no owner among devices that all "
                                        "have the weights");
@@ -398,7 +404,7 @@ planner::TokenFfn token_ffn_of(const Options& options, const planner::Strategy& 
 
 // A device alone sends nothing.
 model::WireFormat wire_of(const Options& options, const planner::Strategy& strategy, bool any) {
-  if (!any && !strategy.splits && !strategy.splits_layers && !strategy.replicates)
+  if (!any && strategy.sharding.is_local())
     options.refuse({"wire-type"}, "with strategy '" + strategy.name + "', which sends nothing");
   std::vector<std::string_view> names;
   names.reserve(model::kWireFormats.size());
@@ -409,7 +415,7 @@ model::WireFormat wire_of(const Options& options, const planner::Strategy& strat
 planner::HeadPlacement head_of(const Options& options, const planner::Strategy& strategy) {
   using enum planner::HeadPlacement;
   const std::string head = options.choice_or("head", "master", {"master", "split", "auto"});
-  if (head == "auto" && !strategy.splits_head)
+  if (head == "auto" && !strategy.sharding.may_split_head())
     options.refuse({"head"}, "with strategy '" + strategy.name +
                                  "', which keeps the LM head at the master, so that there is "
                                  "nothing to choose");

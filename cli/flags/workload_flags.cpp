@@ -131,7 +131,7 @@ void read_planned(const Options& options, const WorkloadUse& use, Served& served
 
 // A policy with a budget of rows needs to know it.
 void check_budget(const Served& served, const model::Transformer& model) {
-  if (!served.policy->budget) return;
+  if (!served.policy->budget()) return;
   const std::string subject = "flag '--policy': '" + std::string(served.policy->name) + "' ";
   if (!model.architecture().generates())
     throw Usage(subject +
@@ -214,12 +214,12 @@ std::optional<Served> served_workload(const Options& options, const WorkloadUse&
     throw Usage("flag '--chunk': an encoder reads its text whole; leave it out");
   check_budget(served, use.model);
   // Another policy may have one step at a time.
-  if (planned != nullptr && served.policy->several) served.steps = planned->in_flight;
+  if (planned != nullptr && served.policy->several()) served.steps = planned->in_flight;
   if (const std::string steps = options.text_or("in-flight", ""); steps == "auto")
     served.steps = 0;
   else if (!steps.empty())
     served.steps = options.integer_or("in-flight", 1, 1, planner::kMostSteps);
-  if (served.steps > 1 && !served.policy->several) {
+  if (served.steps > 1 && !served.policy->several()) {
     throw Usage("flag '--in-flight': policy '" + std::string(served.policy->name) +
                 "' has one request at a time, each in one step; expected 1, or another policy");
   }
@@ -307,9 +307,9 @@ std::string to_text(const Served& served) {
   const std::string noun = served.samples ? " sample" : " request";
   return std::to_string(served.requests.size()) + noun +
          (served.requests.size() == 1 ? ", " : "s, ") + std::string(served.policy->name) +
-         (served.chunk == 0       ? ""
-          : served.policy->budget ? ", steps of at most " + std::to_string(served.chunk) + " rows"
-                                  : ", prompts in chunks of " + std::to_string(served.chunk)) +
+         (served.chunk == 0         ? ""
+          : served.policy->budget() ? ", steps of at most " + std::to_string(served.chunk) + " rows"
+                                    : ", prompts in chunks of " + std::to_string(served.chunk)) +
          (served.steps > 1 ? ", " + std::to_string(served.steps) + " steps in flight" : "");
 }
 

@@ -160,7 +160,7 @@ void print_levels(const planner::Plan& plan, std::ostream& out) {
       (plan.sparse->overlap ? ", which overlap: near ones count once at each level that has them, "
                               "so that even with nothing dropped the result is not one device's"
                             : "");
-  if (planner::find_strategy(plan.strategy).places_are_ranks) {
+  if (planner::sharding_of(plan).sparse_by_rank()) {
     out << "\na prompt's rows, equal parts of devices that have both heads and FFN columns, "
         << attend
         << ". Each device attends with its own heads, to rows that are all there: what is dropped "
@@ -285,11 +285,11 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
            "them; "
            "of a prompt's rows it has a part in proportion to its columns, and the others' weights "
            "travel to it, a layer ahead\n";
-  } else if (planner::find_strategy(plan.strategy).divides_work) {
+  } else if (planner::sharding_of(plan).divides_work()) {
     out << "\nevery device holds the whole model; heads and FFN columns are those that it computes "
            "of new tokens, and of a prompt's rows it has a part in proportion to its columns\n";
   }
-  if (planner::find_strategy(plan.strategy).parts_cache) print_positions(plan, out);
+  if (planner::sharding_of(plan).splits_positions()) print_positions(plan, out);
   if (const std::string varies = variation(plan.cluster); !varies.empty()) {
     out << "\nplanned as if constant, which is not: " << varies
         << " (simulate on SimGrid knows of it)\n";
@@ -364,7 +364,7 @@ std::string device_names(const planner::Plan& plan) {
 
 // What a pipeline's stages are, if they are not one for each device.
 std::string stages_text(const planner::Plan& plan) {
-  if (!planner::find_strategy(plan.strategy).splits_layers) return {};
+  if (!planner::sharding_of(plan).splits_layers()) return {};
   std::string text;
   if (planner::has_rounds(plan))
     text += ", in " + std::to_string(planner::round_count(plan)) + " rounds";
@@ -443,7 +443,7 @@ Json choice_json(const study::Choice& choice) {
       contender["devices"].push_back(device.name);
     contender["master"] =
         one.plan.cluster.devices()[static_cast<std::size_t>(one.plan.master)].name;
-    const bool stages = planner::find_strategy(one.plan.strategy).splits_layers;
+    const bool stages = planner::sharding_of(one.plan).splits_layers();
     contender["rounds"] = stages ? Json(planner::round_count(one.plan)) : Json();
     const bool grouped = stages && planner::has_groups(one.plan);
     contender["groups"] = grouped ? Json(planner::group_names(one.plan)) : Json();

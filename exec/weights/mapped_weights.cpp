@@ -23,40 +23,6 @@ constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20U;
 // Between two looks at whether the work is still wanted.
 constexpr std::size_t kRound = 64;
 
-// Where a block's scales in f16 lie; its numbers are finite if these are: every other factor is a
-// small whole number (ggml-common.h, block_q8_0 and so on).
-struct Scales {
-  std::size_t first = 0;
-  std::size_t count = 0;
-};
-
-Scales scales_of(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::q8_0:
-    case WeightFormat::q4_0:
-    case WeightFormat::q5_0:
-    case WeightFormat::iq4_nl:
-    case WeightFormat::iq4_xs:
-      return {0, 1};
-    case WeightFormat::q4_1:
-    case WeightFormat::q5_1:
-    case WeightFormat::q4_k:
-    case WeightFormat::q5_k:
-      return {0, 2};
-    case WeightFormat::q2_k:
-      return {80, 2};
-    case WeightFormat::q3_k:
-      return {108, 1};
-    case WeightFormat::q6_k:
-      return {208, 1};
-    case WeightFormat::f32:
-    case WeightFormat::f16:
-    case WeightFormat::bf16:
-      break;
-  }
-  throw std::logic_error("a format of blocks");
-}
-
 // Numbers whose exponent has all bits set, anywhere.
 template <class Word>
 bool no_exponent(std::span<const std::byte> stored, Word exponent) {
@@ -69,12 +35,15 @@ bool no_exponent(std::span<const std::byte> stored, Word exponent) {
   return bad == 0;
 }
 
+// A block's numbers are finite if its scales are: every other factor is a small whole number.
 bool scales_finite(WeightFormat format, std::span<const std::byte> stored) {
   constexpr std::uint16_t kExponent = 0x7c00;
-  const Scales scales = scales_of(format);
-  const auto block = static_cast<std::size_t>(model::block_of(format).bytes);
+  const model::FormatRow& row = model::row_of(format);
+  require(row.scales > 0, "scales_finite: a format of blocks");
+  const auto block = static_cast<std::size_t>(row.block.bytes);
   for (std::size_t at = 0; at + block <= stored.size(); at += block) {
-    if (!no_exponent<std::uint16_t>(stored.subspan(at + scales.first, 2 * scales.count), kExponent))
+    if (!no_exponent<std::uint16_t>(stored.subspan(at + row.scales_begin, 2 * row.scales),
+                                    kExponent))
       return false;
   }
   return true;

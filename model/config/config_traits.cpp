@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "model/config/config_fields.hpp"
 
@@ -112,66 +114,52 @@ void read_smollm3(const JsonValue& root, Transformer& t) {
   if (std::ranges::find(t.unrotated, true) == t.unrotated.end()) t.unrotated.clear();
 }
 
+constexpr std::array<std::string_view, 6> kSmolLm3{"sliding_window",     "layer_types",
+                                                   "use_sliding_window", "max_window_layers",
+                                                   "no_rope_layers",     "no_rope_layer_interval"};
+constexpr std::span kQwen = std::span(kSmolLm3).first<4>();
+constexpr std::array<std::string_view, 9> kGemma3{
+    "sliding_window",         "layer_types",
+    "query_pre_attn_scalar",  "attn_logit_softcapping",
+    "sliding_window_size",    "final_logit_softcapping",
+    "rope_local_base_freq",   "sliding_window_pattern",
+    "_sliding_window_pattern"};
+constexpr std::span kGemma2 = std::span(kGemma3).first<6>();
+constexpr std::array<std::string_view, 4> kGranite{"embedding_multiplier", "residual_multiplier",
+                                                   "attention_multiplier", "logits_scaling"};
+
+struct TraitsRow {
+  Family family;
+  std::span<const std::string_view> keys;
+  void (*read)(const JsonValue& root, Transformer& t);
+};
+// The families that have traits.
+constexpr std::array kTraits{TraitsRow{Family::qwen2, kQwen, read_qwen},
+                             TraitsRow{Family::qwen3, kQwen, read_qwen},
+                             TraitsRow{Family::gemma2, kGemma2, read_gemma},
+                             TraitsRow{Family::gemma3, kGemma3, read_gemma},
+                             TraitsRow{Family::granite, kGranite, read_granite},
+                             TraitsRow{Family::smollm3, kSmolLm3, read_smollm3}};
+
+const TraitsRow* traits_of(Family family) {
+  const auto* const found = std::ranges::find(kTraits, family, &TraitsRow::family);
+  return found == kTraits.end() ? nullptr : found;
+}
+
 bool has_windows(Family family) {
-  return family == Family::qwen2 || family == Family::qwen3 || family == Family::gemma2 ||
-         family == Family::gemma3 || family == Family::smollm3;
+  const std::span<const std::string_view> keys = trait_keys(family);
+  return std::ranges::find(keys, "sliding_window") != keys.end();
 }
 
 }  // namespace
 
 void read_traits(const JsonValue& root, const Dialect& dialect, Transformer& t) {
-  switch (dialect.family) {
-    case Family::llama:
-    case Family::gpt2:
-    case Family::opt:
-    case Family::bert:
-    case Family::distilbert:
-    case Family::glm:
-    case Family::phi3:
-      return;
-    case Family::qwen2:
-    case Family::qwen3:
-      return read_qwen(root, t);
-    case Family::gemma2:
-    case Family::gemma3:
-      return read_gemma(root, t);
-    case Family::granite:
-      return read_granite(root, t);
-    case Family::smollm3:
-      return read_smollm3(root, t);
-  }
+  if (const TraitsRow* const row = traits_of(dialect.family)) row->read(root, t);
 }
 
 std::span<const std::string_view> trait_keys(Family family) {
-  static constexpr std::array<std::string_view, 4> kQwen{"sliding_window", "layer_types",
-                                                         "use_sliding_window", "max_window_layers"};
-  static constexpr std::array<std::string_view, 9> kGemma{
-      "sliding_window",         "layer_types",
-      "query_pre_attn_scalar",  "attn_logit_softcapping",
-      "sliding_window_size",    "final_logit_softcapping",
-      "rope_local_base_freq",   "sliding_window_pattern",
-      "_sliding_window_pattern"};
-  constexpr std::size_t kOfGemma3 = 3;
-  static constexpr std::array<std::string_view, 4> kGranite{
-      "embedding_multiplier", "residual_multiplier", "attention_multiplier", "logits_scaling"};
-  static constexpr std::array<std::string_view, 6> kSmolLm3{
-      "sliding_window",    "layer_types",    "use_sliding_window",
-      "max_window_layers", "no_rope_layers", "no_rope_layer_interval"};
-  switch (family) {
-    case Family::qwen2:
-    case Family::qwen3:
-      return kQwen;
-    case Family::gemma2:
-      return std::span(kGemma).first(kGemma.size() - kOfGemma3);
-    case Family::gemma3:
-      return kGemma;
-    case Family::granite:
-      return kGranite;
-    case Family::smollm3:
-      return kSmolLm3;
-    default:
-      return {};
-  }
+  const TraitsRow* const row = traits_of(family);
+  return row == nullptr ? std::span<const std::string_view>() : row->keys;
 }
 
 void write_traits(const Transformer& t, nlohmann::ordered_json& json) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/base/error.hpp"
+#include "model/graph/tasks.hpp"
 #include "model/graph/work.hpp"
 
 namespace tandem::model {
@@ -72,14 +73,10 @@ Task announcement(DeviceIndex master, DeviceIndex device, std::int64_t bytes) {
   constexpr auto kElement = static_cast<std::int64_t>(kElementBytes);
   static_assert(kAnnouncementBytes % kElement == 0 && kAnnouncedSegmentBytes % kElement == 0 &&
                 kAnnouncedCacheOpBytes % kElement == 0 && kAnnouncedTokenBytes % kElement == 0);
-  Task task;
-  task.kind = TaskKind::transfer;
-  task.lane = LaneKind::channel;
-  task.device = master;
-  task.peer = device;
-  task.rows = {0, 1};
-  task.columns = {0, static_cast<std::int32_t>(bytes / kElement)};
-  return task;
+  return transfer_task({.device = master,
+                        .rows = {0, 1},
+                        .columns = {0, static_cast<std::int32_t>(bytes / kElement)}},
+                       device, {}, {});
 }
 
 }  // namespace

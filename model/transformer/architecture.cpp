@@ -1,12 +1,18 @@
 #include "model/transformer/architecture.hpp"
 
+#include <array>
+#include <cstddef>
 #include <stdexcept>
 #include <utility>
 
 namespace tandem::model {
 namespace {
 
-constexpr Architecture kLlamaArchitecture{};
+struct FamilyRow {
+  Family family;
+  std::string_view name;
+  Architecture architecture{};
+};
 
 // Radford et al. 2019; Hugging Face's modeling_gpt2.
 constexpr Architecture kGpt2Architecture{.norm = Norm::layer,
@@ -17,33 +23,48 @@ constexpr Architecture kGpt2Architecture{.norm = Norm::layer,
                                          .positions = Positions::learned};
 
 // Zhang et al. 2022: GPT-2's, but positions begin at 2.
-constexpr Architecture kOptArchitecture{.norm = Norm::layer,
-                                        .gated = false,
-                                        .qkv_bias = true,
-                                        .out_bias = true,
-                                        .ffn_bias = true,
-                                        .positions = Positions::learned,
-                                        .position_offset = 2};
+constexpr Architecture kOptArchitecture = [] {
+  Architecture opt = kGpt2Architecture;
+  opt.position_offset = 2;
+  return opt;
+}();
 
-// Devlin et al. 2019. DistilBERT (Sanh et al. 2019) is the same without token types, which are a
-// matter of config.json.
-constexpr Architecture kBertArchitecture{.norm = Norm::layer,
-                                         .norm_place = NormPlace::after,
-                                         .gated = false,
-                                         .qkv_bias = true,
-                                         .out_bias = true,
-                                         .ffn_bias = true,
-                                         .positions = Positions::learned,
-                                         .mask = Mask::full,
-                                         .outcome = Outcome::hidden};
+// Devlin et al. 2019. DistilBERT (Sanh et al. 2019) has no token types, which config.json says.
+constexpr Architecture kBertArchitecture = [] {
+  Architecture bert = kGpt2Architecture;
+  bert.norm_place = NormPlace::after;
+  bert.mask = Mask::full;
+  bert.outcome = Outcome::hidden;
+  return bert;
+}();
 
-constexpr Architecture kGlmArchitecture{.qkv_bias = true};
-constexpr Architecture kQwen2Architecture{.qkv_bias = true};
-constexpr Architecture kQwen3Architecture{.head_norms = true};
-// Gemma Team 2024 and 2025.
-constexpr Architecture kGemma2Architecture{.sum_norms = true, .scaled_embedding = true};
-constexpr Architecture kGemma3Architecture{
-    .head_norms = true, .sum_norms = true, .scaled_embedding = true};
+// In the order of the enumerators. What else families differ in is in their config.json.
+constexpr std::array kFamilies{
+    FamilyRow{Family::llama, "llama"}, FamilyRow{Family::gpt2, "gpt2", kGpt2Architecture},
+    FamilyRow{Family::opt, "opt", kOptArchitecture},
+    FamilyRow{Family::bert, "bert", kBertArchitecture},
+    FamilyRow{Family::distilbert, "distilbert", kBertArchitecture},
+    FamilyRow{Family::glm, "glm", {.qkv_bias = true}},
+    FamilyRow{Family::qwen2, "qwen2", {.qkv_bias = true}},
+    FamilyRow{Family::qwen3, "qwen3", {.head_norms = true}},
+    // Gemma Team 2024 and 2025.
+    FamilyRow{Family::gemma2, "gemma2", {.sum_norms = true, .scaled_embedding = true}},
+    FamilyRow{Family::gemma3,
+              "gemma3",
+              {.head_norms = true, .sum_norms = true, .scaled_embedding = true}},
+    FamilyRow{Family::phi3, "phi3"}, FamilyRow{Family::granite, "granite"},
+    FamilyRow{Family::smollm3, "smollm3"}};
+static_assert(
+    [] {
+      for (std::size_t i = 0; i < kFamilies.size(); ++i) {
+        if (static_cast<std::size_t>(kFamilies.at(i).family) != i) return false;
+      }
+      return true;
+    }(),
+    "rows are in the order of the enumerators");
+
+// Throws out_of_range for a number that is no family.
+const FamilyRow& row_of(Family family) { return kFamilies.at(static_cast<std::size_t>(family)); }
 
 // The first name of an activation is the one that is written.
 constexpr std::pair<std::string_view, Activation> kActivations[] = {
@@ -59,33 +80,9 @@ constexpr std::pair<std::string_view, Activation> kActivations[] = {
 
 }  // namespace
 
-const Architecture& architecture_of(Family family) {
-  switch (family) {
-    case Family::llama:  // what else these are is in their config.json
-    case Family::phi3:
-    case Family::granite:
-    case Family::smollm3:
-      return kLlamaArchitecture;
-    case Family::qwen2:
-      return kQwen2Architecture;
-    case Family::qwen3:
-      return kQwen3Architecture;
-    case Family::gemma2:
-      return kGemma2Architecture;
-    case Family::gemma3:
-      return kGemma3Architecture;
-    case Family::gpt2:
-      return kGpt2Architecture;
-    case Family::opt:
-      return kOptArchitecture;
-    case Family::bert:
-    case Family::distilbert:
-      return kBertArchitecture;
-    case Family::glm:
-      return kGlmArchitecture;
-  }
-  throw std::logic_error("family out of range");
-}
+const Architecture& architecture_of(Family family) { return row_of(family).architecture; }
+
+std::string_view to_string(Family family) { return row_of(family).name; }
 
 std::string_view to_string(Activation activation) {
   for (const auto& [name, value] : kActivations) {
@@ -99,38 +96,6 @@ std::optional<Activation> activation_of(std::string_view name) {
     if (known == name) return value;
   }
   return std::nullopt;
-}
-
-std::string_view to_string(Family family) {
-  switch (family) {
-    case Family::llama:
-      return "llama";
-    case Family::gpt2:
-      return "gpt2";
-    case Family::opt:
-      return "opt";
-    case Family::bert:
-      return "bert";
-    case Family::distilbert:
-      return "distilbert";
-    case Family::glm:
-      return "glm";
-    case Family::qwen2:
-      return "qwen2";
-    case Family::qwen3:
-      return "qwen3";
-    case Family::gemma2:
-      return "gemma2";
-    case Family::gemma3:
-      return "gemma3";
-    case Family::phi3:
-      return "phi3";
-    case Family::granite:
-      return "granite";
-    case Family::smollm3:
-      return "smollm3";
-  }
-  throw std::logic_error("family out of range");
 }
 
 }  // namespace tandem::model

@@ -11,6 +11,7 @@
 //     (Transformer::out_columns), and what lies outside is multiplied with zeros.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -49,50 +50,62 @@ enum class WeightFormat : std::uint8_t {
   iq4_xs
 };
 
-inline constexpr std::array kWeightFormats{
-    WeightFormat::f32,  WeightFormat::f16,    WeightFormat::bf16,  WeightFormat::q8_0,
-    WeightFormat::q4_0, WeightFormat::q4_1,   WeightFormat::q5_0,  WeightFormat::q5_1,
-    WeightFormat::q2_k, WeightFormat::q3_k,   WeightFormat::q4_k,  WeightFormat::q5_k,
-    WeightFormat::q6_k, WeightFormat::iq4_nl, WeightFormat::iq4_xs};
-
 struct FormatBlock {
   std::int64_t elements = 1;
   std::int64_t bytes = 4;
 };
 
-[[nodiscard]] constexpr FormatBlock block_of(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::f32:
-      break;
-    case WeightFormat::f16:
-    case WeightFormat::bf16:
-      return {1, 2};
-    case WeightFormat::q8_0:
-      return {32, 34};
-    case WeightFormat::q4_0:
-    case WeightFormat::iq4_nl:
-      return {32, 18};
-    case WeightFormat::q4_1:
-      return {32, 20};
-    case WeightFormat::q5_0:
-      return {32, 22};
-    case WeightFormat::q5_1:
-      return {32, 24};
-    case WeightFormat::q2_k:
-      return {256, 84};
-    case WeightFormat::q3_k:
-      return {256, 110};
-    case WeightFormat::q4_k:
-      return {256, 144};
-    case WeightFormat::q5_k:
-      return {256, 176};
-    case WeightFormat::q6_k:
-      return {256, 210};
-    case WeightFormat::iq4_xs:
-      return {256, 136};
-  }
-  return {1, 4};
+// What there is to a format beside its codec (exec/weights/formats/) and its kernels.
+struct FormatRow {
+  WeightFormat format;
+  std::string_view name;  // in flags and files
+  FormatBlock block;
+  std::uint32_t file_type;   // llama.cpp's general.file_type
+  std::size_t scales_begin;  // byte of a block at which its f16 scales begin
+  std::size_t scales;        // f16 scales of a block; 0: it is plain numbers
+  // Products read inputs in 8 bits, and sum integers: part of what a product with such weights is,
+  // on every machine (exec/kernels/integer_product.hpp). Others read f32.
+  bool integers;
+  bool written;  // models are put into the format; others are read where files have them
+};
+
+// In the order of the enumerators.
+inline constexpr std::array kFormats{
+    FormatRow{WeightFormat::f32, "f32", {1, 4}, 0, 0, 0, false, true},
+    FormatRow{WeightFormat::f16, "f16", {1, 2}, 1, 0, 0, false, true},
+    FormatRow{WeightFormat::bf16, "bf16", {1, 2}, 32, 0, 0, false, true},
+    FormatRow{WeightFormat::q8_0, "q8_0", {32, 34}, 7, 0, 1, true, true},
+    FormatRow{WeightFormat::q4_0, "q4_0", {32, 18}, 2, 0, 1, true, true},
+    FormatRow{WeightFormat::q4_1, "q4_1", {32, 20}, 3, 0, 2, false, false},
+    FormatRow{WeightFormat::q5_0, "q5_0", {32, 22}, 8, 0, 1, false, true},
+    FormatRow{WeightFormat::q5_1, "q5_1", {32, 24}, 9, 0, 2, false, true},
+    FormatRow{WeightFormat::q2_k, "q2_k", {256, 84}, 10, 80, 2, false, false},
+    FormatRow{WeightFormat::q3_k, "q3_k", {256, 110}, 11, 108, 1, false, false},
+    FormatRow{WeightFormat::q4_k, "q4_k", {256, 144}, 14, 0, 2, true, true},
+    FormatRow{WeightFormat::q5_k, "q5_k", {256, 176}, 16, 0, 2, true, true},
+    FormatRow{WeightFormat::q6_k, "q6_k", {256, 210}, 18, 208, 1, true, true},
+    FormatRow{WeightFormat::iq4_nl, "iq4_nl", {32, 18}, 25, 0, 1, false, false},
+    FormatRow{WeightFormat::iq4_xs, "iq4_xs", {256, 136}, 30, 0, 1, false, false}};
+
+inline constexpr auto kWeightFormats = [] {
+  std::array<WeightFormat, kFormats.size()> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all.at(i) = kFormats.at(i).format;
+  return all;
+}();
+static_assert(
+    [] {
+      for (std::size_t i = 0; i < kFormats.size(); ++i) {
+        if (static_cast<std::size_t>(kFormats.at(i).format) != i) return false;
+      }
+      return true;
+    }(),
+    "rows are in the order of the enumerators");
+
+// Throws out_of_range for a number that is no format.
+[[nodiscard]] constexpr const FormatRow& row_of(WeightFormat format) {
+  return kFormats.at(static_cast<std::size_t>(format));
 }
+[[nodiscard]] constexpr FormatBlock block_of(WeightFormat format) { return row_of(format).block; }
 
 // The bytes of `columns` weights that follow each other; a block that is begun counts whole.
 [[nodiscard]] constexpr std::int64_t row_bytes(WeightFormat format, std::int64_t columns) {
@@ -100,40 +113,13 @@ struct FormatBlock {
   return (columns + block.elements - 1) / block.elements * block.bytes;
 }
 
-// Whether products read inputs in 8 bits, and sum integers: part of what a product with such
-// weights is, on every machine (exec/kernels/integer_product.hpp). Others read f32.
 [[nodiscard]] constexpr bool multiplies_integers(WeightFormat format) {
-  return format == WeightFormat::q8_0 || format == WeightFormat::q4_0 ||
-         format == WeightFormat::q4_k || format == WeightFormat::q5_k ||
-         format == WeightFormat::q6_k;
+  return row_of(format).integers;
 }
-
-// Whether models are put into the format. Others are read where files have them.
-[[nodiscard]] constexpr bool is_for_writing(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::f32:
-    case WeightFormat::f16:
-    case WeightFormat::bf16:
-    case WeightFormat::q8_0:
-    case WeightFormat::q4_0:
-    case WeightFormat::q5_0:
-    case WeightFormat::q5_1:
-    case WeightFormat::q4_k:
-    case WeightFormat::q5_k:
-    case WeightFormat::q6_k:
-      return true;
-    case WeightFormat::q4_1:
-    case WeightFormat::q2_k:
-    case WeightFormat::q3_k:
-    case WeightFormat::iq4_nl:
-    case WeightFormat::iq4_xs:
-      return false;
-  }
-  return false;
+[[nodiscard]] constexpr bool is_for_writing(WeightFormat format) { return row_of(format).written; }
+[[nodiscard]] constexpr std::string_view to_string(WeightFormat format) {
+  return row_of(format).name;
 }
-
-// "f32", "f16", "q8_0", "q4_k": names of flags and files, as of the enumerators.
-[[nodiscard]] std::string_view to_string(WeightFormat format);
 // Nothing if `name` is none of them.
 [[nodiscard]] std::optional<WeightFormat> find_weight_format(std::string_view name);
 

@@ -219,17 +219,18 @@ double step_bound(const Plan& plan, const model::Batch& batch) {
   const Strategy& strategy = find_strategy(plan.strategy);
   const LeastCosts costs(plan, batch);
   MostRoom rooms(plan);
-  const double bound = strategy.splits_layers ? pipeline_bound(plan, costs, rooms)
-                       : strategy.parts_rows && is_prompt(batch) ? galaxy_bound(plan, costs, rooms)
-                                                                 : tensor_bound(plan, costs, rooms);
+  const double bound = strategy.sharding.splits_layers() ? pipeline_bound(plan, costs, rooms)
+                       : strategy.sharding.splits_rows() && is_prompt(batch)
+                           ? galaxy_bound(plan, costs, rooms)
+                           : tensor_bound(plan, costs, rooms);
   return std::max(0.0, bound);
 }
 
 std::optional<RequestBound> request_bound(const Plan& plan) {
   const Strategy& strategy = find_strategy(plan.strategy);
-  if (!strategy.splits && !strategy.splits_layers) return std::nullopt;
+  if (!strategy.sharding.splits_weights()) return std::nullopt;
   // Groups divide layers, which the bound of pipelines takes to be whole.
-  if (strategy.splits_layers && has_groups(plan)) return std::nullopt;
+  if (strategy.sharding.splits_layers() && has_groups(plan)) return std::nullopt;
   // The bound takes all layers to be alike.
   if (!plan.model.layers_alike()) return std::nullopt;
   // And every row of a prompt to attend to all before it.
@@ -245,7 +246,7 @@ std::optional<RequestBound> request_bound(const Plan& plan) {
                            step_bound(plan, decode_batch(static_cast<std::int32_t>(past)));
   }
   // Equation 5 knows nothing of logits, nor of who has room for them.
-  if (!strategy.splits || splits_head(plan)) return bound;
+  if (!strategy.sharding.splits_heads() || splits_head(plan)) return bound;
   Split split;
   for (const DevicePlan& device : plan.devices) {
     split.heads.push_back(device.share.heads.size());

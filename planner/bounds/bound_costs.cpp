@@ -19,7 +19,7 @@ std::size_t place(DeviceIndex device, WeightBlock block, bool first) {
 }  // namespace
 
 bool may_stream(const Plan& plan) {
-  return find_strategy(plan.strategy).streams &&
+  return sharding_of(plan).may_stream() &&
          std::ranges::any_of(plan.cluster.devices(), [](const model::Device& device) {
            return device.disk_bandwidth.value() > 0.0;
          });
@@ -35,7 +35,7 @@ LeastCosts::LeastCosts(const Plan& plan, const model::Batch& batch)
                 .rows = {0, batch.rows()},
                 .columns = hidden_columns(plan.model)}),
       bytes_(static_cast<double>(payload_bytes(message_))) {
-  if (!find_strategy(plan.strategy).tiles || batch.rows() < 2) return;
+  if (!sharding_of(plan).exchanges_rows() || batch.rows() < 2) return;
   for (DeviceIndex d = 0; d < devices(); ++d) {
     for (const WeightBlock block : {WeightBlock::attention, WeightBlock::ffn}) {
       for (const bool first : {true, false}) parts_.push_back(best_part(d, block, first));

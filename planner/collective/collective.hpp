@@ -1,7 +1,7 @@
 #pragma once
 
 // A collective is a lowering as well: of one sum into transfers and additions, in an order that
-// does not depend on who is fast. Each is one file here; this is their table.
+// does not depend on who is fast. Each is one source here, named in CMakeLists.txt.
 
 #include <cstdint>
 #include <functional>
@@ -40,8 +40,7 @@ struct Topology {
 };
 
 struct Collective {
-  std::string name;     // as in `tandem plan --allreduce`
-  std::string summary;  // one line for --help
+  std::string name;  // as in `tandem plan --allreduce`
   bool has_depth = false;
   // How many chunks an Exchange for it has.
   std::function<std::int32_t(std::int32_t ranks)> chunks;

@@ -291,7 +291,6 @@ Ranks way_of(const Topology& topology, std::int32_t from, std::int32_t to) {
 Collective composed() {
   return {
       .name = std::string(kHierarchical),
-      .summary = "IN within each group of near devices, AMONG their leaders, and IN again",
       .has_depth = false,
       .chunks = [](std::int32_t /*ranks*/) { return 1; },
       .sum = [](Exchange& e, const Topology& topology) { Composition(e, topology).sum(); },

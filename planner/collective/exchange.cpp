@@ -15,7 +15,6 @@ using model::BufferRef;
 using model::Range;
 using model::Task;
 using model::TaskIndex;
-using model::TaskKind;
 
 namespace {
 
@@ -232,15 +231,12 @@ void Exchange::give(std::int32_t rank, Range chunks, TaskIndex ready) {
   }
 }
 
-Task Exchange::task(TaskKind kind, std::int32_t rank, Range chunks) const {
-  const Area extent = area(chunks);
-  Task made;
-  made.kind = kind;
-  made.device = ranks_[static_cast<std::size_t>(rank)].device;
-  made.layer = sum_.layer;
-  made.rows = extent.rows;
-  made.columns = extent.columns;
-  return made;
+model::TaskExtent Exchange::extent(std::int32_t rank, Range chunks) const {
+  const Area of = area(chunks);
+  return {.device = ranks_[static_cast<std::size_t>(rank)].device,
+          .layer = sum_.layer,
+          .rows = of.rows,
+          .columns = of.columns};
 }
 
 TaskIndex Exchange::send(std::int32_t from, std::int32_t to, Range chunks, BufferRef output) {
@@ -249,12 +245,9 @@ TaskIndex Exchange::send(std::int32_t from, std::int32_t to, Range chunks, Buffe
 
 TaskIndex Exchange::send(std::int32_t from, BufferRef input, std::int32_t to, Range chunks,
                          BufferRef output, const std::vector<TaskIndex>& after) {
-  Task transfer = task(TaskKind::transfer, from, chunks);
-  transfer.lane = model::LaneKind::channel;
-  transfer.wire = graph_->wire();
-  transfer.peer = ranks_[static_cast<std::size_t>(to)].device;
-  transfer.input = input;
-  transfer.output = output;
+  const Task transfer =
+      model::transfer_task(extent(from, chunks), ranks_[static_cast<std::size_t>(to)].device, input,
+                           output, graph_->wire());
   // Columns keep their places, so it is as wide as what is summed.
   if (output.kind == BufferKind::receive)
     graph_->declare(transfer.peer, {.name = output, .columns = sum_.columns.end});
@@ -284,10 +277,9 @@ void Exchange::merge(std::int32_t from, std::int32_t to, Range chunks) {
 }
 
 void Exchange::add(const Addition& addition) {
-  Task add = task(TaskKind::add, addition.rank, addition.chunks);
-  add.input = kReceive;
-  add.output = buffer_;
-  give(addition.rank, addition.chunks, graph_->add(add, addition.dependencies));
+  give(addition.rank, addition.chunks,
+       graph_->add(model::add_task(extent(addition.rank, addition.chunks), kReceive, buffer_),
+                   addition.dependencies));
 }
 
 void Exchange::end_step() {

@@ -9,6 +9,7 @@
 
 #include "model/graph/accesses.hpp"
 #include "model/graph/task_graph.hpp"
+#include "model/graph/tasks.hpp"
 
 namespace tandem::planner {
 
@@ -156,8 +157,7 @@ class Exchange {
   void add_makers(const Chunk& one, std::vector<model::TaskIndex>& tasks) const;
   void set_makers(Chunk& one, std::vector<model::TaskIndex> tasks);
   [[nodiscard]] model::TaskIndex last_maker(const Chunk& one) const;
-  [[nodiscard]] model::Task task(model::TaskKind kind, std::int32_t rank,
-                                 model::Range chunks) const;
+  [[nodiscard]] model::TaskExtent extent(std::int32_t rank, model::Range chunks) const;
   model::TaskIndex send(std::int32_t from, std::int32_t to, model::Range chunks,
                         model::BufferRef output);
   model::TaskIndex send(std::int32_t from, model::BufferRef input, std::int32_t to,

@@ -182,7 +182,6 @@ model::Seconds halving_half_time(std::int32_t ranks, model::Bytes bytes, const U
 Collective halving_collective() {
   return {
       .name = "halving",
-      .summary = "pairs exchange halves, log2 N times, and back (recursive halving and doubling)",
       .chunks = power_of_two,
       .sum = sum,
       .reduce_scatter = [](Exchange& e, const Topology& /*topology*/) { halving_scatter_parts(e); },

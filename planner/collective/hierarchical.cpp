@@ -20,10 +20,6 @@ Parents hierarchical_parents(const std::vector<std::int32_t>& group) {
   return parents;
 }
 
-Collective hierarchical_collective() {
-  return along_tree(std::string(kHierarchical),
-                    "sums within each group of near devices, among the groups, and back",
-                    parents_of);
-}
+Collective hierarchical_collective() { return along_tree(std::string(kHierarchical), parents_of); }
 
 }  // namespace tandem::planner

@@ -115,7 +115,6 @@ model::Seconds ring_time(std::int32_t ranks, model::Bytes bytes, const Uniform& 
 Collective ring_collective() {
   return {
       .name = "ring",
-      .summary = "reduce-scatter and all-gather round a ring of near neighbours",
       .chunks = chunk_a_rank,
       .sum = sum,
       .reduce_scatter = [](Exchange& e, const Topology& /*topology*/) { ring_reduce_scatter(e); },

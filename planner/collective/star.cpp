@@ -19,8 +19,6 @@ model::Seconds star_time_shared(std::int32_t ranks, model::Bytes bytes, const Un
   return 2.0 * (net.latency + (ranks - 1) * bytes / net.bandwidth);
 }
 
-Collective star_collective() {
-  return along_tree("star", "every worker to the master, and back", parents_of);
-}
+Collective star_collective() { return along_tree("star", parents_of); }
 
 }  // namespace tandem::planner

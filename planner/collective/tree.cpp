@@ -180,9 +180,8 @@ model::Seconds tree_time(std::int32_t levels, model::Bytes bytes, const Uniform&
   return 2.0 * levels * (net.latency + bytes / net.bandwidth);
 }
 
-Collective along_tree(std::string name, std::string summary, Parents (*parents)(const Topology&)) {
+Collective along_tree(std::string name, Parents (*parents)(const Topology&)) {
   return {.name = std::move(name),
-          .summary = std::move(summary),
           .chunks = [](std::int32_t /*ranks*/) { return 1; },
           .sum =
               [parents](Exchange& exchange, const Topology& topology) {
@@ -224,8 +223,7 @@ Collective along_tree(std::string name, std::string summary, Parents (*parents)(
 }
 
 Collective tree_collective() {
-  Collective made = along_tree(
-      "tree", "sums along a tree of DEPTH levels below the master, and back", parents_of);
+  Collective made = along_tree("tree", parents_of);
   made.has_depth = true;
   return made;
 }

@@ -48,8 +48,7 @@ void tree_all_gather(Exchange& exchange, const Parents& parents);
 
 // A collective that sums along the tree that `parents` makes of a topology, all columns in one
 // chunk. Star and hierarchical sums are such, too.
-[[nodiscard]] Collective along_tree(std::string name, std::string summary,
-                                    Parents (*parents)(const Topology&));
+[[nodiscard]] Collective along_tree(std::string name, Parents (*parents)(const Topology&));
 [[nodiscard]] Collective tree_collective();
 
 }  // namespace tandem::planner

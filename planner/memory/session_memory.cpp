@@ -50,7 +50,7 @@ std::vector<double> program_bytes(const model::TaskGraph& graph, std::size_t dev
 }  // namespace
 
 std::vector<bool> workers_of(const Plan& plan, const std::vector<model::DeviceStorage>& storage) {
-  const bool parts = find_strategy(plan.strategy).parts_rows;
+  const bool parts = sharding_of(plan).splits_rows();
   std::vector<bool> workers;
   workers.reserve(storage.size());
   for (std::size_t d = 0; d < storage.size(); ++d) {

@@ -79,8 +79,7 @@ std::vector<Share> to_shares(const model::Transformer& transformer, model::Devic
 }
 
 std::int64_t head_unit(const Plan& plan) {
-  const bool whole =
-      plan.sparse && plan.sparse->drops() && find_strategy(plan.strategy).places_are_ranks;
+  const bool whole = plan.sparse && plan.sparse->drops() && sharding_of(plan).sparse_by_rank();
   return whole ? plan.model.group() : 1;
 }
 
@@ -102,8 +101,7 @@ model::MemoryUse Budget::use(std::size_t device, const Share& share, Window wind
   // A strategy that gives nothing to other devices needs none of their memory; where they wait for
   // a share, the program has to fit beside none.
   const Strategy& strategy = find_strategy(plan_->strategy);
-  const bool shared = strategy.splits || strategy.splits_layers || strategy.replicates;
-  if (idle) return {.program = shared ? program : 0.0};
+  if (idle) return {.program = strategy.sharding.is_local() ? 0.0 : program};
   model::MemoryUse memory = model::memory_use(
       {.buffers = strategy.buffers_of(*plan_, static_cast<model::DeviceIndex>(device), share,
                                       window.streams())},
@@ -181,8 +179,9 @@ bool Budget::fits(const Split& split) const {
 }
 
 bool Budget::rows_have_owner(const std::vector<Share>& shares) const {
-  const Strategy& strategy = find_strategy(plan_->strategy);
-  return !strategy.splits || !strategy.parts_rows || std::ranges::any_of(shares, has_rows);
+  const Sharding& sharding = sharding_of(*plan_);
+  return !sharding.splits_heads() || !sharding.splits_rows() ||
+         std::ranges::any_of(shares, has_rows);
 }
 
 std::string Budget::shortage(const Split& split) const {

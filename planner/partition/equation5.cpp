@@ -72,7 +72,7 @@ class Timer {
 
  private:
   [[nodiscard]] bool parts(Range rows) const {
-    return find_strategy(plan_->strategy).parts_rows && rows.size() > 1;
+    return sharding_of(*plan_).splits_rows() && rows.size() > 1;
   }
   // Where no layer has formats or a window of its own, all are like the first.
   double request(const std::function<void(DeviceTasks&, std::int32_t, Range)>& tasks_of,

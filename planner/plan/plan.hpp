@@ -48,16 +48,16 @@ struct DevicePlan {
 // are within the model and add up to it as the strategy demands; one device plan and one profile a
 // device of the cluster.
 struct Plan {
-  std::string strategy;       // a name that strategy/registry knows
+  std::string strategy;       // a name of the table of strategies
   std::string partition;      // how the shares were found; empty where the strategy splits nothing
   AllreduceChoice allreduce;  // both empty where the strategy splits nothing
   Proximity layout{};         // of the sums, likewise
   // Into how many tiles each device's rows of a prompt are cut, so that products overlap with
-  // messages (strategy/galaxy.hpp); 0: none do, and where the strategy knows of no tiles.
+  // messages (strategy/galaxy.cpp); 0: none do, and where the strategy knows of no tiles.
   std::int32_t tiles = 0;
   DecodeMoves decode_moves = DecodeMoves::queries;  // others where Strategy::moves has them
   // Whether devices that divide the work hold no more than they compute of a new token, and have
-  // each layer's other weights come for a prompt (Strategy::gathers).
+  // each layer's other weights come for a prompt (Sharding::gather_weights).
   bool gather_weights = false;
   // How groups of a pipeline compute prompts: kGalaxyGroups, or empty, as `tensor` does.
   std::string group_strategy{};

@@ -252,8 +252,7 @@ std::string fastest(const std::vector<std::string>& candidates, const TimeOf& bo
 
 void set_layout(Plan& plan, const Proximity& layout) {
   plan.layout = layout;
-  if (!plan.sparse || layout.order.empty() || !find_strategy(plan.strategy).places_are_ranks)
-    return;
+  if (!plan.sparse || layout.order.empty() || !sharding_of(plan).sparse_by_rank()) return;
   plan.sparse = plan.sparse->in_order(layout.order);
   plan.layout.order = plan.sparse->order;
 }

@@ -125,10 +125,9 @@ class RatioSearch {
       : request_(request), loss_(&loss), bounds_(&bounds), exhaustive_(exhaustive) {
     require(bounds.loss.has_value() != bounds.ttft_s.has_value(), "choose_drop: one bound");
     require(bounds.step > 0.0, "choose_drop: a step");
-    if (!find_strategy(request.strategy).measures_losses())
+    if (!find_strategy(request.strategy).sharding.measures_losses())
       throw Error("levels and ratios by loss (--max-loss, --max-ttft): strategy '" +
-                  request.strategy + "', expected " +
-                  strategies_that([](const Strategy& s) { return s.measures_losses(); }) +
+                  request.strategy + "', expected " + strategies_that(&Sharding::measures_losses) +
                   ", in whose order of rows losses are measured; give '--levels' and '--drop' "
                   "instead");
     request_.objective = Objective::ttft;

@@ -258,7 +258,7 @@ std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candid
 
 std::string head_obstacle(const Request& request) {
   const Strategy& strategy = find_strategy(request.strategy);
-  if (!strategy.splits_head)
+  if (!strategy.sharding.may_split_head())
     return "strategy '" + strategy.name + "' keeps the LM head at the master";
   if (request.model.head_rows() == 0) return request.model.name + " is an encoder, which has none";
   if (request.cluster.size() == 1) return "there is one device alone";

@@ -8,20 +8,22 @@ namespace tandem::planner {
 
 std::string idle_devices(const Plan& plan, const Strategy& strategy,
                          const std::vector<model::Share>& shares) {
-  if (strategy.parts_cache && !parts_positions(plan)) return {};  // nobody else has a part
+  if (strategy.sharding.splits_positions() && !parts_positions(plan))
+    return {};  // only one device has a part
   const std::int64_t block = plan.model.column_block();
   const std::string columns =
       block == 1 ? "FFN column" : "block of " + std::to_string(block) + " FFN columns";
-  const bool has_columns = !strategy.splits_layers && !strategy.parts_cache;
-  const std::string least = strategy.splits_layers ? "one layer"
-                            : strategy.parts_cache ? "one position"
-                                                   : "one head and one " + columns;
+  const bool has_columns =
+      !strategy.sharding.splits_layers() && !strategy.sharding.splits_positions();
+  const std::string least = strategy.sharding.splits_layers()      ? "one layer"
+                            : strategy.sharding.splits_positions() ? "one position"
+                                                                   : "one head and one " + columns;
   std::string lines;
   for (std::size_t d = 0; d < shares.size(); ++d) {
     const model::Part& part = shares[d].part;
-    const bool idle = strategy.parts_cache  ? part.positions.empty()
+    const bool idle = strategy.sharding.splits_positions() ? part.positions.empty()
                       : plan.gather_weights ? shares[d].heads.empty() || shares[d].columns.empty()
-                      : strategy.divides_work
+                      : strategy.sharding.divides_work()
                           ? part.heads.empty() || part.columns.empty()
                           : shares[d].heads.empty() && shares[d].columns.empty();
     if (!idle) continue;
@@ -33,7 +35,7 @@ std::string idle_devices(const Plan& plan, const Strategy& strategy,
   // nothing by any partition.
   const std::int64_t blocks = (plan.model.intermediate + block - 1) / block;
   const std::int64_t devices = plan.cluster.size();
-  const bool heads_do = !strategy.divides_work && !plan.gather_weights;
+  const bool heads_do = !strategy.sharding.divides_work() && !plan.gather_weights;
   const bool long_blocks =
       has_columns && block > model::block_of(model::WeightFormat::q8_0).elements;
   if (long_blocks && blocks < devices && !(heads_do && plan.model.heads >= devices))
@@ -54,12 +56,12 @@ std::optional<Infeasible> too_many_devices(const Plan& plan, const Strategy& str
   const std::string platform =
       "platform '" + plan.cluster.name() + "': " + std::to_string(plan.cluster.size()) + " devices";
   const std::string remedy = "\nremedy: fewer devices, or a larger model";
-  if (strategy.splits && plan.cluster.size() > parts) {
+  if (strategy.sharding.splits_heads() && plan.cluster.size() > parts) {
     return Infeasible{platform + " but only " + std::to_string(plan.model.heads) +
                       " attention heads and " + std::to_string(plan.model.intermediate) +
                       " FFN columns in " + plan.model.name + remedy};
   }
-  if (strategy.divides_work &&
+  if (strategy.sharding.divides_work() &&
       plan.cluster.size() > std::min(plan.model.heads, plan.model.intermediate)) {
     return Infeasible{platform + " but only " + std::to_string(plan.model.heads) +
                       " attention heads in " + plan.model.name + ", of which each computes some" +
@@ -67,7 +69,7 @@ std::optional<Infeasible> too_many_devices(const Plan& plan, const Strategy& str
   }
   const auto stages = groups.empty() ? static_cast<std::int64_t>(plan.cluster.size())
                                      : static_cast<std::int64_t>(groups.size());
-  if (strategy.splits_layers && stages > plan.model.layers) {
+  if (strategy.sharding.splits_layers() && stages > plan.model.layers) {
     return Infeasible{platform + " but only " + std::to_string(plan.model.layers) + " layers in " +
                       plan.model.name + remedy};
   }

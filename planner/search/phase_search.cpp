@@ -26,7 +26,7 @@ std::optional<Workload> phase_of(const Workload& whole, Objective objective) {
 std::optional<Plan> widened(Plan phase, const Plan& whole, Objective objective) {
   phase.workload = whole.workload;
   phase.capacity = whole.capacity;
-  if (find_strategy(phase.strategy).joins_prompts_only()) {
+  if (find_strategy(phase.strategy).sharding.joins_prompts_only()) {
     phase.allreduce = whole.allreduce;  // of prompts, for both phases
   } else if (objective == Objective::latency) {
     phase.tiles = whole.tiles;
@@ -52,7 +52,7 @@ std::variant<Plan, Infeasible> make_phase_plan(Request request) {
   auto answer = make_plan(request);
   if (std::holds_alternative<Infeasible>(answer)) return answer;
   // Its caches are parted for this very prompt.
-  if (find_strategy(request.strategy).parts_cache || request.sparse) return answer;
+  if (find_strategy(request.strategy).sharding.splits_positions() || request.sparse) return answer;
   Plan& whole = std::get<Plan>(answer);
   const double time = predicted_time(whole, objective, request.evaluate);
   const std::optional<Workload> phase = phase_of(request.workload, objective);

@@ -26,10 +26,10 @@ void check_window(const Request& request) {
 
 void check_tiles(const Request& request, const Strategy& strategy) {
   if (!request.tiles) return;
-  if (!strategy.tiles && request.group_strategy.empty()) {
+  if (!strategy.sharding.exchanges_rows() && request.group_strategy.empty()) {
     throw Error("tiles " + std::to_string(*request.tiles) + ": strategy '" + strategy.name +
                 "' has none; leave them out, or use strategy " +
-                strategies_that([](const Strategy& other) { return other.tiles; }));
+                strategies_that(&Sharding::exchanges_rows));
   }
   if (0 <= *request.tiles && *request.tiles <= kMostTiles) return;
   throw Error("tiles " + std::to_string(*request.tiles) + ": expected 0 to " +
@@ -41,10 +41,9 @@ void check_sparse(const Request& request, const Strategy& strategy) {
   const auto refuse = [](const std::string& what) {
     throw Error("sparse attention (--levels, --drop): " + what);
   };
-  if (!strategy.drops)
+  if (!strategy.sharding.exchanges_rows())
     refuse("strategy '" + strategy.name + "' has none; use strategy " +
-           strategies_that([](const Strategy& other) { return other.drops; }) +
-           ", or leave it out");
+           strategies_that(&Sharding::exchanges_rows) + ", or leave it out");
   if (request.tiles.value_or(0) > 0)
     refuse(std::to_string(*request.tiles) +
            " tiles of all rows, expected 0, as attention needs all; leave out '--tiles'");
@@ -52,7 +51,7 @@ void check_sparse(const Request& request, const Strategy& strategy) {
     if (count < 1 || count > kMostTiles)
       refuse("tiles " + std::to_string(count) + ": expected 1 to " + std::to_string(kMostTiles) +
              ", or auto");
-    if (count > 1 && strategy.places_are_ranks)
+    if (count > 1 && strategy.sharding.sparse_by_rank())
       refuse(std::to_string(count) + " tiles, expected 1 with strategy '" + strategy.name +
              "', of which nothing travels by level; leave out '--tiles'");
   }
@@ -67,10 +66,9 @@ void check_gathering(const Request& request, const Strategy& strategy) {
   const auto refuse = [](const std::string& what) {
     throw Error("weights that travel (--gather-weights): " + what);
   };
-  if (!strategy.gathers)
+  if (!strategy.sharding.gather_weights)
     refuse("strategy '" + strategy.name + "' gathers none; use strategy " +
-           strategies_that([](const Strategy& other) { return other.gathers; }) +
-           ", or leave it out");
+           strategies_that(&Sharding::gather_weights) + ", or leave it out");
   if (request.sparse)
     refuse("with levels, expected none; leave out '--levels' and '--drop', or '--gather-weights'");
   if (request.window.blocks.value_or(0) > 0)

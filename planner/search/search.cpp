@@ -53,10 +53,11 @@ model::Cluster limited(const model::Cluster& cluster, std::optional<model::Bytes
 // The plan without shares.
 Plan outline(const Request& request, const Strategy& strategy, const Sums& sums) {
   Plan plan{.strategy = request.strategy,
-            .partition = strategy.divides() ? request.partition : "",
+            .partition = strategy.sharding.has_partition() ? request.partition : "",
             .allreduce = sums.allreduce,
             .layout = sums.layout,
-            .tiles = (strategy.tiles && !request.sparse) || !request.group_strategy.empty()
+            .tiles = (strategy.sharding.exchanges_rows() && !request.sparse) ||
+                             !request.group_strategy.empty()
                          ? request.tiles.value_or(1)
                          : 0,
             .decode_moves = request.decode_moves,
@@ -74,7 +75,7 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
   plan.model.validate();
   if (request.sparse) {
     plan.sparse = sparse_attention(*request.sparse, plan.cluster, plan.master, plan.model.layers);
-    if (strategy.places_are_ranks) set_layout(plan, sums.layout);
+    if (strategy.sharding.sparse_by_rank()) set_layout(plan, sums.layout);
   }
   check_window(request);
   plan.workload.validate(plan.model);
@@ -130,13 +131,14 @@ std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int
                                    const Groups& groups) {
   const std::vector<double> alike(plan.profiles.size(), 1.0);
   const std::vector<model::Share> shares =
-      !groups.empty()       ? even_group_shares(plan, groups)
-      : strategy.replicates ? alike_shares(plan, strategy)
-      : strategy.splits_layers
+      !groups.empty()                  ? even_group_shares(plan, groups)
+      : strategy.sharding.replicates() ? alike_shares(plan, strategy)
+      : strategy.sharding.splits_layers()
           ? layer_shares(plan.model, stage_order(plan), plan.master,
                          proportional_shares(alike, plan.model.layers), rounds)
           : to_shares(plan.model, plan.master,
-                      strategy.splits ? proportional_split(plan.model, alike) : master_alone(plan));
+                      strategy.sharding.splits_heads() ? proportional_split(plan.model, alike)
+                                                       : master_alone(plan));
   plan.devices.clear();
   for (const model::Share& share : shares) plan.devices.push_back({.share = share, .memory = {}});
   std::vector<double> bytes;
@@ -161,13 +163,13 @@ class PlanSearch {
     exchange_ = exchange_bytes(outline_, *strategy_, request_->rounds.value_or(1), groups_);
     const std::optional<std::int32_t> blocks = request_->window.blocks;
     bool streams = blocks.value_or(0) > 0;
-    if (streams && !strategy_->streams) {
+    if (streams && !strategy_->sharding.may_stream()) {
       throw Error("window " + std::to_string(*blocks) + ": strategy '" + strategy_->name +
                   "' keeps all weights in memory; leave it out, or use another strategy");
     }
     if (!streams) {
       const bool wants_room = try_windows({});
-      streams = wants_room && !blocks && strategy_->streams;
+      streams = wants_room && !blocks && strategy_->sharding.may_stream();
     }
     if (streams) try_windows(least_windows(outline_, request_->window));
     if (best_) return std::move(*best_);
@@ -207,9 +209,10 @@ class PlanSearch {
       if (!no.empty()) {
         lacks = true;
         no += (windows.empty() ? "" : least_text(windows)) + kMoreMemory;
-        if (strategy_->splits && outline_.partition == "galaxy" && any_split(budget))
+        if (strategy_->sharding.splits_heads() && outline_.partition == "galaxy" &&
+            any_split(budget))
           no += kOtherSplit;
-      } else if (strategy_->divides()) {
+      } else if (strategy_->sharding.has_partition()) {
         no = idle_devices(outline_, *strategy_, shares);
       }
       std::optional<Plan> plan;
@@ -306,7 +309,7 @@ namespace {
 // Shares that are about those that will be found, to choose sums for.
 Plan likely_plan(const Request& request, const Strategy& strategy, const AllreduceChoice& wanted) {
   Plan plan = outline(request, strategy, {.allreduce = wanted, .layout = {}});
-  if (strategy.replicates) {
+  if (strategy.sharding.replicates()) {
     for (const model::Share& share : alike_shares(plan, strategy))
       plan.devices.push_back({.share = share, .memory = {}});
     return plan;
@@ -429,7 +432,7 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
     return make_plan(resident);
   }
   check_rounds(request, strategy);
-  if (request.partition == kHaldaPartition && !strategy.splits_layers) {
+  if (request.partition == kHaldaPartition && !strategy.sharding.splits_layers()) {
     throw Error("partition 'halda': of layers, which strategy '" + strategy.name +
                 "' does not split; use strategy 'pipeline'");
   }
@@ -442,7 +445,7 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
     return with_fastest_tiles(std::get<Plan>(std::move(answer)), request.evaluate);
   }
   if (!request.rounds) return with_fastest_rounds(request, strategy);
-  if (!strategy.joins()) return make_plan(request, strategy, {});
+  if (!strategy.sharding.has_collective()) return make_plan(request, strategy, {});
   const AllreduceChoice wanted =
       parse_allreduce_choice(request.allreduce.value_or(strategy.allreduce));
   Answer answer = wanted.prompt != kAutoAllreduce && wanted.decode != kAutoAllreduce
@@ -451,8 +454,8 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
                                                request.evaluate))
                       : make_auto_plan(request, strategy, wanted);
   const bool any_tiles = request.sparse
-                             ? request.sparse->tiles.empty() && !strategy.places_are_ranks
-                             : strategy.tiles && !request.tiles;
+                             ? request.sparse->tiles.empty() && !strategy.sharding.sparse_by_rank()
+                             : strategy.sharding.exchanges_rows() && !request.tiles;
   if (any_tiles && std::holds_alternative<Plan>(answer))
     return with_fastest_tiles(std::get<Plan>(std::move(answer)), request.evaluate);
   return answer;

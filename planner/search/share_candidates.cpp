@@ -32,7 +32,7 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
     // Where rows are parted, too, the search may end where heads and columns have no device in
     // common.
     const auto fits = [&](const Split& split) { return budget.fits(split); };
-    if (head_unit(plan) == 1 && find_strategy(plan.strategy).parts_rows &&
+    if (head_unit(plan) == 1 && sharding_of(plan).splits_rows() &&
         std::ranges::none_of(found.splits, fits)) {
       if (std::optional<Split> exact = exact_split(budget)) found.splits = {*std::move(exact)};
     }
@@ -274,8 +274,9 @@ Shares whole_shares(const Plan& plan) {
 
 Shares alike_shares(const Plan& plan, const Strategy& strategy) {
   const std::vector<double> alike(plan.profiles.size(), 1.0);
-  if (strategy.divides_work) return shares_in_parts(plan, alike);
-  if (strategy.parts_cache) return shares_by_position(plan, positions_in_proportion(plan, alike));
+  if (strategy.sharding.divides_work()) return shares_in_parts(plan, alike);
+  if (strategy.sharding.splits_positions())
+    return shares_by_position(plan, positions_in_proportion(plan, alike));
   return whole_shares(plan);
 }
 
@@ -295,12 +296,12 @@ bool by_rate(const Plan& plan, Objective objective) {
 
 ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Budget& budget,
                             const SplitTime& streamed, const Request& request) {
-  if (strategy.splits) return split_shares(plan, budget, streamed);
-  if (strategy.splits_layers) return layer_candidates(plan, budget, request);
+  if (strategy.sharding.splits_heads()) return split_shares(plan, budget, streamed);
+  if (strategy.sharding.splits_layers()) return layer_candidates(plan, budget, request);
   if (plan.gather_weights) return gathering_candidates(plan, budget);
-  if (strategy.divides_work) return part_candidates(plan);
-  if (strategy.parts_cache) return position_candidates(plan, budget);
-  if (strategy.replicates) return {.shares = {whole_shares(plan)}};
+  if (strategy.sharding.divides_work()) return part_candidates(plan);
+  if (strategy.sharding.splits_positions()) return position_candidates(plan, budget);
+  if (strategy.sharding.replicates()) return {.shares = {whole_shares(plan)}};
   return {.shares = {to_shares(plan.model, plan.master, master_alone(plan))}};
 }
 

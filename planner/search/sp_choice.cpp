@@ -41,7 +41,8 @@ double lacking_bytes(const Plan& plan) {
 
 SpWay way_of(Request request, const std::string& strategy) {
   request.strategy = strategy;
-  request.gather_weights = request.gather_weights && find_strategy(strategy).gathers;
+  request.gather_weights =
+      request.gather_weights && find_strategy(strategy).sharding.gather_weights;
   auto answer = make_plan(request);
   if (auto* const no = std::get_if<Infeasible>(&answer))
     return {.plan = std::nullopt, .reason = std::move(no->reason)};
@@ -56,8 +57,8 @@ SpWay way_of(Request request, const std::string& strategy) {
 SpWay ntp_way(const Request& request, const Strategy& ntp) {
   SpWay way = way_of(request, ntp.name);
   const bool fits = way.plan && !way.plan->streams();
-  if (fits || request.gather_weights || !ntp.gathers || request.window.blocks.value_or(0) > 0 ||
-      !can_gather(request.cluster))
+  if (fits || request.gather_weights || !ntp.sharding.gather_weights ||
+      request.window.blocks.value_or(0) > 0 || !can_gather(request.cluster))
     return way;
   Request gathering = request;
   gathering.gather_weights = true;
@@ -90,8 +91,9 @@ SpRule sp_rule(std::int64_t hidden, std::int64_t tokens, std::int64_t devices) {
 SpChoice choose_sp(const Request& request) {
   const model::Transformer& t = request.model;
   const Strategy& ntp = find_strategy(request.strategy);
-  require(!ntp.with_split_weights.empty(), "choose_sp: of a strategy with two ways");
-  SpChoice choice{.ntp = ntp_way(request, ntp), .tp = way_of(request, ntp.with_split_weights)};
+  const std::string split = with_split_weights(ntp);
+  require(!split.empty(), "choose_sp: of a strategy with two ways");
+  SpChoice choice{.ntp = ntp_way(request, ntp), .tp = way_of(request, split)};
   const std::int64_t devices = request.cluster.size();
   choice.rule = sp_rule(t.hidden, request.workload.prompt_tokens, devices);
   if (choice.tp.plan) choice.gathered_bytes = lacking_bytes(*choice.tp.plan);

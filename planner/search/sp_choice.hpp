@@ -1,7 +1,7 @@
 #pragma once
 
-// The choice between CSPS's two ways to part a prompt's rows, SP-NTP (strategy/csps.hpp) and SP-TP
-// (strategy/galaxy.hpp: the same exchange), and the paper's rule for it.
+// The choice between CSPS's two ways to part a prompt's rows, SP-NTP (strategy/csps.cpp) and SP-TP
+// (strategy/galaxy.cpp: the same exchange), and the paper's rule for it.
 
 #include <cstdint>
 #include <optional>
@@ -50,7 +50,7 @@ struct SpChoice {
 };
 
 // Plans both ways, `request.strategy` and what it is with split weights
-// (Strategy::with_split_weights); the first with weights that are gathered (Plan::gather_weights)
+// (with_split_weights); the first with weights that are gathered (Plan::gather_weights)
 // where the request says so, and where that is faster than to stream them, or the only plan there
 // is; then their bytes are among its messages. Takes the one that is faster by the request's
 // objective and evaluator. Throws as make_plan does.

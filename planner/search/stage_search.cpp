@@ -22,7 +22,7 @@ model::DeviceIndex master_of(const Request& request) {
 
 void check_rounds(const Request& request, const Strategy& strategy) {
   if (request.rounds == 1) return;
-  if (!strategy.splits_layers) {
+  if (!strategy.sharding.splits_layers()) {
     throw Error("rounds: strategy '" + strategy.name +
                 "' has none; leave them out, or use strategy 'pipeline'");
   }
@@ -78,7 +78,7 @@ Answer with_fastest_rounds(Request request, const Strategy& strategy) {
 }
 
 Answer make_group_plan(const Request& request, const Strategy& strategy) {
-  if (!strategy.splits_layers) {
+  if (!strategy.sharding.splits_layers()) {
     throw Error("groups '" + request.groups + "': strategy '" + strategy.name +
                 "' has no stages; leave them out, or use strategy 'pipeline'");
   }

@@ -124,10 +124,9 @@ TokenFfn token_ffn_of(const Plan& plan) {
 std::variant<Plan, Infeasible> make_token_plan(Request request) {
   const TokenFfn wanted = std::exchange(request.token_ffn, TokenFfn::owner);
   require(wanted != TokenFfn::owner, "make_token_plan: a choice");
-  if (!find_strategy(request.strategy).shares_tokens) {
+  if (!find_strategy(request.strategy).sharding.shares_token_ffn()) {
     throw Error("FFN of new tokens: shared out with strategy '" + request.strategy +
-                "', expected " +
-                strategies_that([](const Strategy& other) { return other.shares_tokens; }));
+                "', expected " + strategies_that(&Sharding::shares_token_ffn));
   }
   if (request.workload.steps() < 2)
     throw Error(

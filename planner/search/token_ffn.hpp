@@ -1,6 +1,6 @@
 #pragma once
 
-// Who computes the FFN of new tokens, where each has one owner (Strategy::shares_tokens): the owner
+// Who computes the FFN of new tokens, where each has one owner (Decode::owner): the owner
 // alone, or all devices, columns each, as every one has the weights.
 
 #include <cstdint>

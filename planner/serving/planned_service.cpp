@@ -104,7 +104,7 @@ std::optional<PlannedService> read_planned_service(const JsonValue& root) {
   }
   if (const auto steps = root.find("in_flight")) {
     service.in_flight = steps->integer(1, kMostSteps);
-    if (service.in_flight > 1 && !policy.several)
+    if (service.in_flight > 1 && !policy.several())
       steps->fail("1 with policy '" + service.policy + "', which has one request at a time");
   }
   return service;

@@ -49,14 +49,14 @@ std::int64_t most_in_flight(std::span<const InferenceRequest> requests, std::int
 
 Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Policy& policy,
                          std::int64_t chunk, std::int64_t steps) {
-  if (!policy.several) return least_capacity(requests, chunk);
+  if (!policy.several()) return least_capacity(requests, chunk);
   const std::int64_t flying = std::min(steps, most_in_flight(requests, chunk));
-  const std::int64_t most = policy.alone    ? flying
-                            : policy.budget ? std::min(flying * chunk, kMostSequences)
-                                            : kMostSequences;
+  const std::int64_t most = policy.alone()    ? flying
+                            : policy.budget() ? std::min(flying * chunk, kMostSequences)
+                                              : kMostSequences;
   const auto sequences = std::min(static_cast<std::int64_t>(requests.size()), most);
   const std::int64_t rows =
-      policy.alone ? rows_of(requests, chunk) : rows_together(requests, chunk);
+      policy.alone() ? rows_of(requests, chunk) : rows_together(requests, chunk);
   return {.rows = step_rows(policy, rows, sequences, chunk),
           .positions = most_positions(requests, sequences),
           .sequences = sequences,

@@ -116,9 +116,9 @@ void RequestScheduler::learn(const model::StepOutcome& outcome) {
 
 // Every sequence of a step may be decoding.
 std::int64_t RequestScheduler::most_in_a_step() const {
-  if (policy_->alone) return 1;
+  if (policy_->alone()) return 1;
   const std::int64_t rows = options_.capacity.rows;
-  return policy_->budget ? std::min(rows, options_.chunk) : rows;
+  return policy_->budget() ? std::min(rows, options_.chunk) : rows;
 }
 
 // How many of the next requests fit besides those under way.
@@ -163,7 +163,7 @@ std::vector<std::size_t> RequestScheduler::group() const {
   }
   const auto steps = static_cast<std::size_t>(steps_of(options_.capacity));
   const auto share = [](std::size_t all, std::size_t among) { return (all + among - 1) / among; };
-  const std::size_t most = policy_->alone ? 1 : share(active_.size(), steps);
+  const std::size_t most = policy_->alone() ? 1 : share(active_.size(), steps);
   const std::size_t count = std::min(share(idle.size(), steps - flying_.size()), most);
   std::ranges::sort(idle, {}, [&](std::size_t i) { return active_[i].since; });
   idle.resize(count);
@@ -182,7 +182,7 @@ model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
       std::ranges::count_if(places, [&](std::size_t i) { return !reading(active_[i]); });
   std::int64_t rows = options_.capacity.rows - decoding;
   if (options_.chunk > 0)
-    rows = std::min(rows, options_.chunk - (policy_->budget ? decoding : std::int64_t{0}));
+    rows = std::min(rows, options_.chunk - (policy_->budget() ? decoding : std::int64_t{0}));
   const auto add = [&](std::size_t place, std::int64_t count, bool sampled) {
     const Progress& p = active_[place];
     batch.segments.push_back({.sequence = static_cast<std::int32_t>(p.request),

@@ -45,9 +45,9 @@ std::string fewer_in_flight(std::int64_t steps) {
 }  // namespace
 
 std::int64_t useful_steps(const Request& request, const Policy& policy) {
-  if (!find_strategy(request.strategy).splits_layers || must_stream(request)) return 1;
+  if (!find_strategy(request.strategy).sharding.splits_layers() || must_stream(request)) return 1;
   if (request.rounds.value_or(1) > 1) return 1;  // each step goes round several times
-  return policy.alone ? kMostSteps : std::int64_t{request.cluster.size()};
+  return policy.alone() ? kMostSteps : std::int64_t{request.cluster.size()};
 }
 
 void check_in_flight(std::span<const InferenceRequest> requests, std::int64_t chunk,
@@ -97,7 +97,7 @@ std::variant<Plan, Infeasible> make_serving_plan(Request request,
     if (serves(answer)) return answer;
     // As many sequences in one step, whose weights may stream. Where each has its steps for
     // itself that serves one; fewer that go round in memory are better.
-    if (capacity.steps > 1 && steps == 0 && !policy.alone) {
+    if (capacity.steps > 1 && steps == 0 && !policy.alone()) {
       request.capacity = capacity;
       request.capacity.steps = 1;
       answer = make_plan(request);

@@ -1,8 +1,28 @@
-#include "planner/strategy/csps.hpp"
+// Sequence-parallel prompts without tensor parallelism (CSPS's SP-NTP; the exchange is that of
+// DeepSpeed-Ulysses): every device holds all heads and FFN columns of all layers, in memory or
+// through a window, the master also the embedding and the head. Device d computes heads A_d and
+// FFN columns B_d where rows are not parted (Share::part), and of a prompt's R rows S_d, in
+// proportion to B_d. One step of a prompt:
+//   master: embed; send rows S_d of hidden to device d
+//   each layer, on every device:
+//     norm, Q, K, V of S_d, all heads
+//     first all-to-all: Q of S_d, heads A_j, and K, V of their key/value heads, to device j
+//     attention of all rows, heads A_d: heads part the causal triangle evenly
+//     second all-to-all: what came out for rows S_j to device j
+//     output projection, up and down projection of S_d, and the residual adds
+//   rows that the result needs: to the master, which samples
+// In the last layer only rows that the result needs are attended and go on.
+//   bytes of a layer, e an element, K_j key/value heads that the heads A_j read, without the last:
+//     e d sum over devices j of (R - S_j) (|A_j| + 2 K_j)   and   e d sum over j of (R - S_j) |A_j|
+// back: with equal parts and N <= K in all e R d (2 H + 2 K) (N - 1) / N. Key/value heads that
+// several devices read travel to each of them.
+//
+// Keys and values of heads A_d stay at device d, where the prompt's attention was: new tokens are
+// computed as in strategy `tensor`, of the parts A_d and B_d, and nothing migrates. So are steps
+// too short to give every device a row. Any number of sequences may be in a step.
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +34,7 @@
 #include "planner/strategy/common/cover.hpp"
 #include "planner/strategy/common/gathered_weights.hpp"
 #include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/rows.hpp"
 #include "planner/strategy/sparse/csps_sparse.hpp"
 #include "planner/strategy/sparse/sparse_plan.hpp"
@@ -26,7 +47,6 @@ using model::BufferKind;
 using model::BufferRef;
 using model::DeviceIndex;
 using model::Range;
-using model::Task;
 using model::TaskIndex;
 using model::WeightBlock;
 
@@ -93,7 +113,6 @@ class Lowering {
   ~Lowering() = default;
 
   model::TaskGraph run() && {
-    declare_buffers(graph_, *plan_);
     scatter();
     for (std::size_t rank = 0; rank < ranks_.size() && gathered_; ++rank)
       gathered_->begins(rank, ranks_[rank].stream);
@@ -132,17 +151,10 @@ class Lowering {
 
   TaskIndex send(const Rank& from, const Rank& to, BufferRef buffer, std::int32_t layer, Range rows,
                  Range columns, TaskIndex after) {
-    Task task;
-    task.kind = model::TaskKind::transfer;
-    task.lane = model::LaneKind::channel;
-    task.wire = graph_.wire();
-    task.device = from.device;
-    task.peer = to.device;
-    task.layer = layer;
-    task.rows = rows;
-    task.columns = columns;
-    task.input = task.output = buffer;
-    return graph_.add(task, {after});
+    return graph_.add(model::transfer_task(
+                          {.device = from.device, .layer = layer, .rows = rows, .columns = columns},
+                          to.device, buffer, buffer, graph_.wire()),
+                      {after});
   }
 
   TaskIndex send_stream(const Rank& from, const Rank& to, Range rows, TaskIndex after) {
@@ -386,8 +398,7 @@ void check_parts(const Plan& plan, Range model::Part::*dimension, std::int64_t t
 
 // Each device holds what it computes of new tokens, and nobody more.
 void check_gathered(const Plan& plan) {
-  std::vector<DeviceIndex> devices(plan.devices.size());
-  std::iota(devices.begin(), devices.end(), 0);
+  const std::vector<DeviceIndex> devices = all_devices(plan);
   check_cover(plan, devices);
   for (const DeviceIndex device : devices) {
     const DevicePlan& own = plan.devices[static_cast<std::size_t>(device)];
@@ -443,18 +454,12 @@ std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex devi
 
 Strategy csps_strategy() {
   return {.name = "csps",
-          .summary =
-              "a prompt's rows split over devices that hold or stream the whole model, "
-              "attention by heads, new tokens as tensor (CSPS, SP-NTP)",
-          .replicates = true,
-          .divides_work = true,
-          .splits_head = true,
-          .parts_rows = true,
-          .tiles = true,
-          .drops = true,
-          .gathers = true,
-          .with_split_weights = "galaxy",
-          .migrates = true,
+          .summary = "a prompt's rows, new tokens as tensor",
+          .sharding = {.weights = Weights::replicated,
+                       .prefill = PrefillRows::split,
+                       .cache = KvCache::by_heads,
+                       .decode = Decode::tensor,
+                       .gather_weights = true},
           .allreduce = "star",
           .tasks = lower,
           .check = check,

@@ -8,7 +8,6 @@ namespace {
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   model::TaskGraph graph(batch, plan.wire);
-  declare_buffers(graph, plan);
   WindowTasks window(graph, plan);
   DeviceTasks master(graph, plan.model, plan.master, &window);
   const model::Share& share = plan.devices[static_cast<std::size_t>(plan.master)].share;
@@ -32,7 +31,7 @@ void check(const Plan& plan) {
 }  // namespace
 
 Strategy local_strategy() {
-  return {.name = "local", .summary = "the master computes alone", .tasks = lower, .check = check};
+  return {.name = "local", .summary = "the master alone", .tasks = lower, .check = check};
 }
 
 }  // namespace tandem::planner

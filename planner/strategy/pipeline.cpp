@@ -28,7 +28,8 @@ TaskIndex send(model::TaskGraph& graph, const Plan& plan, DeviceIndex from, Devi
 // What the stage's root has the residual stream after, which it had after `ready` before.
 std::vector<TaskIndex> compute(model::TaskGraph& graph, const Plan& plan, WindowTasks& window,
                                const Stage& stage, TaskIndex ready) {
-  if (parts_rows(plan) && stage.devices.size() > 1 && is_prompt(graph.batch())) {
+  if (plan.group_strategy == kGalaxyGroups && stage.devices.size() > 1 &&
+      is_prompt(graph.batch())) {
     // The next stage, or the master's finish, is given all rows, as by a device alone.
     RowGroup group(graph, plan, window, stage.devices,
                    std::vector<bool>(static_cast<std::size_t>(graph.batch().rows()), true));
@@ -45,7 +46,6 @@ std::vector<TaskIndex> compute(model::TaskGraph& graph, const Plan& plan, Window
 // step before the head could wait for loads behind those that wait for it.
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   model::TaskGraph graph(batch, plan.wire);
-  declare_buffers(graph, plan);
   WindowTasks window(graph, plan);
   DeviceIndex at = plan.master;
   std::vector<TaskIndex> last{DeviceTasks(graph, plan.model, at, &window).embed()};
@@ -71,7 +71,8 @@ void check(const Plan& plan) {
   check_master_ends(plan);
   check_stages(plan);
   for (const Stage& stage : stages(plan)) {
-    if (parts_rows(plan) && stage.devices.size() > 1) check_rows(plan, stage.devices);
+    if (plan.group_strategy == kGalaxyGroups && stage.devices.size() > 1)
+      check_rows(plan, stage.devices);
   }
   const model::LayerRuns& layers = plan.devices[static_cast<std::size_t>(plan.master)].share.layers;
   if (layers.empty() || layers.first() == 0) return;
@@ -98,9 +99,11 @@ std::vector<DeviceIndex> stage_order(const Plan& plan) {
 
 Strategy pipeline_strategy() {
   return {.name = "pipeline",
-          .summary = "whole layers on each device, one after the other (model parallelism)",
-          .splits_layers = true,
-          .splits_head = true,
+          .summary = "whole layers",
+          .sharding = {.weights = Weights::layers,
+                       .prefill = PrefillRows::whole,
+                       .cache = KvCache::by_layers,
+                       .decode = Decode::pipeline},
           .tasks = lower,
           .check = check};
 }

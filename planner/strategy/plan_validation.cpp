@@ -75,7 +75,7 @@ void check_group_strategy(const Plan& plan) {
                 kRemedy);
   };
   if (plan.group_strategy != kGalaxyGroups) refuse("'galaxy', or none");
-  if (!find_strategy(plan.strategy).splits_layers || !has_groups(plan))
+  if (!sharding_of(plan).splits_layers() || !has_groups(plan))
     refuse("none, as no stage is of several devices");
   if (has_rounds(plan)) refuse("none with several rounds");
 }
@@ -107,7 +107,7 @@ void check_gathering(const Plan& plan) {
   const auto refuse = [](const std::string& expected) {
     throw Error("plan: weights that travel ('gather_weights'): expected " + expected + kRemedy);
   };
-  if (!find_strategy(plan.strategy).gathers) refuse("none with strategy '" + plan.strategy + "'");
+  if (!sharding_of(plan).gather_weights) refuse("none with strategy '" + plan.strategy + "'");
   if (plan.sparse) refuse("none with levels, whose rows are projected apart");
   if (plan.cluster.size() < 2) refuse("none with one device, which has them all");
 }
@@ -124,7 +124,7 @@ void check_tiles(const Plan& plan) {
 void check_tiles(const SparseAttention& sparse, const Strategy& strategy) {
   if (sparse.tiles.empty()) return;
   const std::string subject = "plan: sparse attention: tiles";
-  if (strategy.places_are_ranks)
+  if (strategy.sharding.sparse_by_rank())
     throw Error(subject + ": expected none with strategy '" + strategy.name +
                 "', of which nothing travels by level" + kRemedy);
   if (sparse.tiles.size() != sparse.drop.size())
@@ -148,15 +148,16 @@ void check_tiles(const SparseAttention& sparse, const Strategy& strategy) {
 void check_sparse(const Plan& plan) {
   if (!plan.sparse) return;
   const Strategy& strategy = find_strategy(plan.strategy);
-  if (!strategy.drops) {
+  if (!strategy.sharding.exchanges_rows()) {
     throw Error("plan: sparse attention: expected none with strategy '" + plan.strategy + "'" +
                 kRemedy);
   }
   check_tiles(*plan.sparse, strategy);
   const std::span<const model::DeviceIndex> ranks(plan.layout.order);
-  plan.sparse->validate(plan.cluster.devices(), plan.master,
-                        strategy.places_are_ranks ? ranks : std::span<const model::DeviceIndex>(),
-                        plan.model);
+  plan.sparse->validate(
+      plan.cluster.devices(), plan.master,
+      strategy.sharding.sparse_by_rank() ? ranks : std::span<const model::DeviceIndex>(),
+      plan.model);
 }
 
 void check_capacity(const Capacity& capacity) {
@@ -171,7 +172,7 @@ void check_capacity(const Capacity& capacity) {
 
 void check_steps(const Plan& plan) {
   if (plan.capacity.steps <= 1) return;
-  if (!find_strategy(plan.strategy).splits_layers) {
+  if (!sharding_of(plan).splits_layers()) {
     throw Error("plan: capacity: " + std::to_string(plan.capacity.steps) +
                 " steps in flight with strategy '" + plan.strategy +
                 "', whose devices all work on one step: expected 1" + kRemedy);
@@ -229,15 +230,15 @@ void check_blocks(const Plan& plan, Range columns, const std::string& subject) {
 void check_part(const Plan& plan, const model::Share& share, const std::string& subject) {
   const model::Part& part = share.part;
   const Strategy& strategy = find_strategy(plan.strategy);
-  if (!strategy.parts_cache && !part.positions.empty()) {
+  if (!strategy.sharding.splits_positions() && !part.positions.empty()) {
     throw Error(subject + ": keeps positions of the prompt: expected none with strategy '" +
                 plan.strategy + "'" + kRemedy);
   }
-  if (!strategy.divides_work || plan.gather_weights) {
+  if (!strategy.sharding.divides_work() || plan.gather_weights) {
     check_within(part.positions, plan.workload.prompt_tokens,
                  subject + ": positions that it keeps");
     model::Part known{.positions = part.positions};
-    if (strategy.shares_tokens) {
+    if (strategy.sharding.shares_token_ffn()) {
       known.columns = part.columns;
       check_within(part.columns, plan.model.intermediate,
                    subject + ": FFN columns that it computes");
@@ -260,8 +261,7 @@ void check_vocabulary(const Plan& plan, const model::Share& share, const std::st
                 std::to_string(share.vocabulary.end) + ") of the LM head: expected " + expected +
                 kRemedy);
   };
-  if (!find_strategy(plan.strategy).splits_head)
-    refuse("none with strategy '" + plan.strategy + "'");
+  if (!sharding_of(plan).may_split_head()) refuse("none with strategy '" + plan.strategy + "'");
   if (!share.head) refuse("none of a device that does not say that it has them ('head')");
   if (share.vocabulary.empty()) refuse("some, or no such range");
   check_within(share.vocabulary, plan.model.head_rows(), subject + ": rows of the LM head");
@@ -324,7 +324,7 @@ void Plan::validate() const {
   }
   check_size(devices.size(), cluster.devices().size(), "device plans");
   check_size(profiles.size(), cluster.devices().size(), "profiles");
-  const bool divides = lowering.divides();
+  const bool divides = lowering.sharding.has_partition();
   if (partition.empty() == divides) {
     throw Error("plan: partition '" + partition + "': expected " + (divides ? "a name" : "none") +
                 " with strategy '" + strategy + "'" + kRemedy);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Devices that compute the rows of a prompt together, as Galaxy does (strategy/galaxy.hpp): all of
+// Devices that compute the rows of a prompt together, as Galaxy does (strategy/galaxy.cpp): all of
 // them in strategy `galaxy`, those of a stage in a pipeline of such groups.
 
 #include <optional>

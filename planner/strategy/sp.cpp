@@ -1,4 +1,21 @@
-#include "planner/strategy/sp.hpp"
+// Sequence parallelism, the baseline "SP" of Galaxy (section IV-A; Li et al. 2023): every device
+// holds all heads and FFN columns of all layers, the master also the embedding and the head. Of
+// a prompt's R rows device d has S_d, equal parts. One step of a prompt:
+//   master: embed; send rows S_d of hidden to device d
+//   each layer, on every device with rows:
+//     norm, Q, K, V of S_d              all-gather of keys and values, into all devices' caches
+//     attention of S_d over all positions, output projection, hidden += partial
+//     norm, up and down projection of S_d, hidden += partial
+//   rows that the result needs: to the master, which samples
+// The all-gather is that of the collective that the plan names for prompts.
+//
+// What follows a sequence's prompt is the master's alone: a sequence's only new row that is sampled
+// from (a new token, or the last token of a prompt in chunks, or a prompt of one token) is computed
+// there on its cache, as `local` does, and its keys and values go nowhere. So a sequence continues
+// with single rows once it has been sampled from. Weights do not stream, and a plan reserves memory
+// for one sequence at a time.
+//   bytes of a prompt's step, e an element, K key/value heads of d, W rows of the result:
+//     e (h (R - S_M) + L (N - 1) R 2 K d + h (W - W_M))
 
 #include <algorithm>
 #include <utility>
@@ -7,6 +24,7 @@
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/common/block.hpp"
 #include "planner/strategy/common/cover.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/rows.hpp"
 #include "planner/strategy/local.hpp"
 
@@ -40,7 +58,6 @@ class Lowering {
   Lowering& operator=(const Lowering&) = delete;
 
   model::TaskGraph run() && {
-    declare_buffers(graph_, *plan_);
     scatter();
     for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(plan_->model.layers); ++layer)
       block(layer);
@@ -193,14 +210,14 @@ void check(const Plan& plan) {
   const std::string& remedy = "; make the plan again with `tandem plan`";
   if (plan.capacity.sequences > 1) {
     throw Error("plan: capacity: " + std::to_string(plan.capacity.sequences) +
-                " sequences with strategy 'sp': expected one at a time; plan with '--policy "
-                "sequential'");
+                " sequences with strategy '" + plan.strategy +
+                "': expected one at a time; plan with '--policy sequential'");
   }
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     if (!plan.devices[d].window.streams()) continue;
     throw Error("plan: device '" + plan.cluster.devices()[d].name +
-                "' streams its weights with strategy 'sp': expected all of them in memory" +
-                remedy);
+                "' streams its weights with strategy '" + plan.strategy +
+                "': expected all of them in memory" + remedy);
   }
 }
 
@@ -208,12 +225,11 @@ void check(const Plan& plan) {
 
 Strategy sp_strategy() {
   return {.name = "sp",
-          .summary =
-              "a prompt's rows split over devices that all hold the whole model (sequence "
-              "parallelism)",
-          .replicates = true,
-          .streams = false,
-          .parts_rows = true,
+          .summary = "a prompt's rows",
+          .sharding = {.weights = Weights::replicated,
+                       .prefill = PrefillRows::split,
+                       .cache = KvCache::at_master,
+                       .decode = Decode::master},
           .allreduce = "ring",
           .tasks = lower,
           .check = check};

@@ -1,4 +1,30 @@
-#include "planner/strategy/spread.hpp"
+// Every device holds all weights of all layers, the master also the embedding and the head, and
+// of a sequence's keys and values those of its own positions, for good, as the plan deals them
+// (strategy/common/positions.hpp). One step, a prompt or a new token:
+//   master: embed; send rows of hidden to their owners
+//   each layer, each owner i of rows S_i:
+//     norm, Q, K, V of S_i; K and V stay
+//     Q of S_i to every device j with keys that they may see
+//     each j: attention of S_i over its keys, and result and softmax back to i, who merges
+//     output projection, residual, FFN of S_i
+//   the row that the result needs: to the master, which samples
+// With a causal mask rows see only parts before their own, with a window only those near enough.
+// In the last layer only rows go on that the result needs.
+//   bytes of a layer and pair (i, j), e an element, H heads of d:
+//     |S_i| (2 H d e + 8 H)
+//   of a new token, N parts: (N - 1) of these with |S_i| = 1, and e h to the owner and back, unless
+//   it is the master
+// Where keys and values move instead (DecodeMoves::keys_each_step, the paper's baseline), a new
+// token's owner asks each part for those of a layer and gets them: of part j, K key/value heads,
+//   4 + |positions of j that the token may see| 2 K d e   bytes of a layer
+// It keeps them for as long as it attends them, part by part, and merges the results itself.
+// Prompts move queries all the same. Where they move once (DecodeMoves::keys_once), the master has
+// the prompt's last part, and in the step of the prompt, behind all else, what others keep comes to
+// it (migrate_cache); new tokens are then its own, as in strategy `local`.
+// Where devices have columns of the FFN of new tokens (planner/search/token_ffn.hpp), a token's
+// owner sends them the residual stream after attention and gets the sum of what they compute,
+// instead of computing the FFN alone: with M of them beside it, M (h e + h e') bytes a layer, e' of
+// a sum. One sequence at a time, whose prompt has the plan's length; weights do not stream.
 
 #include <algorithm>
 #include <limits>
@@ -11,6 +37,7 @@
 #include "planner/strategy/common/block.hpp"
 #include "planner/strategy/common/cover.hpp"
 #include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/positions.hpp"
 #include "planner/strategy/common/rows.hpp"
 #include "planner/strategy/common/spread_attention.hpp"
@@ -22,11 +49,9 @@ using model::BufferKind;
 using model::BufferRef;
 using model::DeviceIndex;
 using model::Range;
-using model::Task;
 using model::TaskIndex;
 using model::WeightBlock;
 
-constexpr BufferRef kQuery{BufferKind::query, 0};
 constexpr BufferRef kAttention{BufferKind::attention, 0};
 constexpr BufferRef kSoftmax{BufferKind::softmax, 0};
 constexpr BufferRef kHidden{BufferKind::hidden, 0};
@@ -97,7 +122,7 @@ class Lowering {
         first_(first),
         gathers_(!prompt && plan.decode_moves == DecodeMoves::keys_each_step),
         migrates_(prompt && migrates(plan)),
-        shares_ffn_(batch.rows() == 1 && shares_token_ffn(plan)) {
+        shares_ffn_(batch.rows() == 1 && has_column_parts(plan)) {
     const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].device == plan.master) master_ = i;
@@ -116,7 +141,6 @@ class Lowering {
   ~Lowering() = default;
 
   model::TaskGraph run() && {
-    declare();
     const TaskIndex embedded = parts_[master_].tasks.embed();
     for (Part& part : parts_) {
       if (part.rows.empty()) continue;
@@ -145,14 +169,6 @@ class Lowering {
     TaskIndex attended = -1;  // its rows, so far
     TaskIndex asked = -1;     // for its keys and values, where those move
   };
-  void declare() {
-    for (const Part& part : parts_) {
-      const model::Share& share = share_of(*plan_, part.device);
-      declare_buffers(graph_, *plan_, part.device,
-                      buffers(*plan_, part.device, share, share.head && heads_at_once(*plan_)));
-    }
-  }
-
   [[nodiscard]] bool is_causal() const {
     return plan_->model.architecture().mask == model::Mask::causal;
   }
@@ -224,41 +240,34 @@ class Lowering {
     if (layer == 0) ask(others, owner.stream, layer);
     std::vector<TaskIndex> arrivals;
     for (const Part* const other : others) {
-      Task task;
-      task.kind = model::TaskKind::transfer;
-      task.lane = model::LaneKind::channel;
-      task.wire = graph_.wire();
-      task.device = other->device;
-      task.peer = owner.device;
-      task.layer = layer;
-      task.rows = owner.active;
-      task.columns = all(2 * plan_->model.kv_heads * plan_->model.head_dim);
-      task.keys = seen(owner, *other, window);
-      task.input = kKeyValue;
-      task.output = kArrived;
-      arrivals.push_back(graph_.add(task, {other->asked}));
+      arrivals.push_back(
+          graph_.add(model::cache_transfer_task(
+                         {.device = other->device,
+                          .layer = layer,
+                          .rows = owner.active,
+                          .columns = all(2 * plan_->model.kv_heads * plan_->model.head_dim)},
+                         owner.device, seen(owner, *other, window), graph_.wire()),
+                     {other->asked}));
     }
+    const model::TaskExtent heads{.device = owner.device,
+                                  .layer = layer,
+                                  .rows = owner.active,
+                                  .columns = all(plan_->model.heads)};
     const auto attends = [&](Range keys, bool of_arrived, TaskIndex after) {
-      Task task;
-      task.kind = model::TaskKind::attend;
-      task.device = owner.device;
-      task.layer = layer;
-      task.rows = owner.active;
-      task.columns = all(plan_->model.heads);
-      task.keys = keys;
-      task.window = static_cast<std::int32_t>(window);
-      task.later_keys = !is_causal();
-      task.statistics = !others.empty();
-      task.of_arrived = of_arrived;
-      task.input = kQuery;
-      task.output = of_arrived ? arriving(kAttention) : kAttention;
-      return graph_.add(task, {after, owner.projected});
+      return graph_.add(
+          model::attend_task(heads, {.keys = keys,
+                                     .window = static_cast<std::int32_t>(window),
+                                     .causal = is_causal(),
+                                     .statistics = !others.empty(),
+                                     .of_arrived = of_arrived,
+                                     .output = of_arrived ? arriving(kAttention) : kAttention}),
+          {after, owner.projected});
     };
     owner.attended = attends(owner.keys, false, owner.projected);
     for (std::size_t i = 0; i < others.size(); ++i) {
       const TaskIndex made = attends(seen(owner, *others[i], window), true, arrivals[i]);
-      owner.attended = graph_.add(merge_task(owner.device, layer, owner.active, plan_->model.heads),
-                                  {owner.attended, made, made});
+      owner.attended =
+          graph_.add(model::merge_task(heads, arriving(kAttention)), {owner.attended, made, made});
     }
     if (layer + 1 == plan_->model.layers) return;
     std::vector<Part*> next;
@@ -270,16 +279,12 @@ class Lowering {
 
   void ask(const std::vector<Part*>& others, TaskIndex after, std::int32_t layer) {
     for (Part* const other : others) {
-      Task task;
-      task.kind = model::TaskKind::transfer;
-      task.lane = model::LaneKind::channel;
-      task.device = parts_.back().device;
-      task.peer = other->device;
-      task.layer = layer;
-      task.rows = parts_.back().active;
-      task.columns = {0, 1};
-      task.input = task.output = kHidden;
-      other->asked = graph_.add(task, {after});
+      other->asked = graph_.add(model::transfer_task({.device = parts_.back().device,
+                                                      .layer = layer,
+                                                      .rows = parts_.back().active,
+                                                      .columns = {0, 1}},
+                                                     other->device, kHidden, kHidden),
+                                {after});
     }
   }
 
@@ -398,35 +403,9 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   return Lowering(plan, batch, parts, rows, prompt ? 0 : plan.workload.prompt_tokens, prompt).run();
 }
 
-void check_positions(const Plan& plan) {
-  const std::vector<PositionPart> parts = position_parts(plan);
-  std::int32_t next = 0;
-  for (const PositionPart& part : parts) {
-    const auto d = static_cast<std::size_t>(part.device);
-    const Range kept = plan.devices[d].share.part.positions;
-    if (kept.empty()) continue;
-    if (kept.begin != next) {
-      fail_share(plan, part.device,
-                 "keeps positions [" + std::to_string(kept.begin) + ", " +
-                     std::to_string(kept.end) + ") of the prompt: expected them to begin at " +
-                     std::to_string(next) + ", where the part before ends");
-    }
-    next = kept.end;
-  }
-  if (migrates(plan) && parts.back().device != plan.master) {
-    fail_share(plan, parts.back().device,
-               "keeps the prompt's last positions: expected the master to, to which the others' "
-               "keys and values go ('decode_moves' migrate)");
-  }
-  if (next == plan.workload.prompt_tokens) return;
-  throw Error("plan: positions that devices keep end at " + std::to_string(next) +
-              ": expected all " + std::to_string(plan.workload.prompt_tokens) +
-              " of the prompt; make the plan again with `tandem plan`");
-}
-
-// Those of the FFN of new tokens follow one another, if anybody has some.
+// Parts of the FFN of new tokens follow one another, if there are any.
 void check_columns(const Plan& plan) {
-  if (!shares_token_ffn(plan)) return;
+  if (!has_column_parts(plan)) return;
   std::int32_t next = 0;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const Range columns = plan.devices[d].share.part.columns;
@@ -496,15 +475,11 @@ void refuse_served(const Plan& /*plan*/) {
 
 Strategy spread_strategy() {
   return {.name = "spread",
-          .summary =
-              "a sequence's positions split over devices that all hold the whole model, for good: "
-              "queries go to the keys (CSPS, decode over a spread cache)",
-          .replicates = true,
-          .streams = false,
-          .parts_cache = true,
-          .moves_keys = true,
-          .migrates = true,
-          .shares_tokens = true,
+          .summary = "cache positions",
+          .sharding = {.weights = Weights::replicated,
+                       .prefill = PrefillRows::with_cache,
+                       .cache = KvCache::by_position,
+                       .decode = Decode::owner},
           .allreduce = "star",
           .tasks = lower,
           .check = check,

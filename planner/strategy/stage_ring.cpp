@@ -112,7 +112,7 @@ namespace {
 // A step of a sample; of new tokens with as many sequences as one of the plan's has.
 model::Batch step_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
   const Strategy& strategy = find_strategy(plan.strategy);
-  if (!strategy.splits_layers) {
+  if (!strategy.sharding.splits_layers()) {
     throw Error("strategy '" + plan.strategy +
                 "': all devices work on one step, expected one that gives devices whole layers; "
                 "plan with --strategy pipeline");

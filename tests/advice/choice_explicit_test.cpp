@@ -68,22 +68,22 @@ class ExplicitPlans {
     all_.push_back(std::move(one));
   }
   void add_sums() {
-    if (!strategy_->joins()) return;
+    if (!strategy_->sharding.has_collective()) return;
     for (const std::string sums : {"star", "tree:2", "ring", "halving", "hierarchical", "auto"})
       add(" --allreduce " + sums, [&](Request& request) { request.allreduce = sums; });
-    if (!strategy_->tiles) return;
+    if (!strategy_->sharding.exchanges_rows()) return;
     for (const std::int32_t tiles : {0, 1, 2, 4})
       add(" --tiles " + std::to_string(tiles), [&](Request& request) { request.tiles = tiles; });
   }
   void add_shares() {
-    if (strategy_->gathers)
+    if (strategy_->sharding.gather_weights)
       add(" --gather-weights", [](Request& request) { request.gather_weights = true; });
-    if (!strategy_->splits && !strategy_->splits_layers) return;
+    if (!strategy_->sharding.splits_weights()) return;
     for (const std::string partition : {"galaxy", "exact", "equal"})
       add(" --partition " + partition, [&](Request& request) { request.partition = partition; });
   }
   void add_tokens() {
-    if (!strategy_->shares_tokens || question_.workload.steps() < 2) return;
+    if (!strategy_->sharding.shares_token_ffn() || question_.workload.steps() < 2) return;
     for (const planner::DecodeMoves moves : strategy_->moves()) {
       for (const bool shared : {false, true}) {
         add(" --decode-moves " + std::string(to_string(moves)) +
@@ -96,7 +96,7 @@ class ExplicitPlans {
     }
   }
   void add_stages() {
-    if (!strategy_->splits_layers) return;
+    if (!strategy_->sharding.splits_layers()) return;
     add(" --rounds auto", [](Request& request) { request.rounds.reset(); });
     add(" --rounds 2", [](Request& request) { request.rounds = 2; });
     add(" --groups auto", [](Request& request) { request.groups = "auto"; });

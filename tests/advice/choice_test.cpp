@@ -71,7 +71,7 @@ double least_of_all(const Request& question) {
         request.strategy = strategy.name;
         for (const char* const sums : {"", "auto"}) {
           request.allreduce.reset();
-          if (*sums != '\0' && !strategy.joins()) continue;
+          if (*sums != '\0' && !strategy.sharding.has_collective()) continue;
           if (*sums != '\0') request.allreduce = sums;
           const auto made = planner::make_plan(request);
           if (const auto* const plan = std::get_if<Plan>(&made))

@@ -43,12 +43,12 @@ model::Transformer small_model(const ModelSizes& sizes) {
 planner::Plan plan_of(const std::string& strategy, const ModelSizes& sizes,
                       model::DeviceIndex master, const planner::Split& split) {
   const planner::Strategy& known = planner::find_strategy(strategy);
-  const bool splits = known.splits;
+  const bool splits = known.sharding.splits_heads();
   planner::Plan plan{
       .strategy = strategy,
       .partition = splits ? "given" : "",
       .allreduce = splits ? planner::AllreduceChoice{"star", "star"} : planner::AllreduceChoice{},
-      .tiles = known.tiles ? 1 : 0,
+      .tiles = known.sharding.exchanges_rows() ? 1 : 0,
       .model = small_model(sizes),
       .cluster = star_cluster(std::vector<DeviceSpec>(split.heads.size())),
       .master = master,
@@ -73,7 +73,7 @@ planner::Plan plan_of_family(const planner::Strategy& strategy, const std::strin
       .model = small_model({.layers = 5, .heads = 6, .kv_heads = 6}),
       .cluster = star_cluster(std::vector<DeviceSpec>(static_cast<std::size_t>(devices))),
       .strategy = strategy.name,
-      .allreduce = strategy.joins() ? allreduce : "star",
+      .allreduce = strategy.sharding.has_collective() ? allreduce : "star",
       .workload = {.prompt_tokens = 5, .new_tokens = encodes ? 0 : 3}};
   request.model.family = family;
   if (family != model::Family::llama) request.model.activation = model::Activation::gelu;

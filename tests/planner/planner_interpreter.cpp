@@ -1,7 +1,5 @@
 #include "tests/planner/planner_interpreter.hpp"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -79,15 +77,16 @@ Row rotated(Row y, int position) {
   return y;
 }
 
+// `total`: the softmax's denominator. Of no positions: zeros.
 template <class Key, class Value>
-Row attention(const Row& query, int positions, const Key& key, const Value& value) {
+Row attention(const Row& query, int positions, const Key& key, const Value& value, double& total) {
   std::vector<double> scores;
   for (int p = 0; p < positions; ++p) {
     double score = 0.0;
     for (std::size_t i = 0; i < query.size(); ++i) score += query[i] * key(p)[i];
     scores.push_back(std::exp(score / std::sqrt(static_cast<double>(query.size()))));
   }
-  double total = 0.0;
+  total = 0.0;
   for (const double s : scores) total += s;
   Row y(query.size(), 0.0);
   for (int p = 0; p < positions; ++p) {
@@ -136,6 +135,7 @@ Row reference_logits(const Transformer& t, const std::vector<int>& tokens) {
         const auto kv = static_cast<int>(head / t.group());
         const Row query =
             rotated(head_of(t, kQuery, layer, head, normed[static_cast<std::size_t>(p)]), p);
+        double total = 0.0;
         const Row y = attention(
             query, p + 1,
             [&](int k) {
@@ -143,7 +143,8 @@ Row reference_logits(const Transformer& t, const std::vector<int>& tokens) {
             },
             [&](int k) {
               return head_of(t, kValue, layer, kv, normed[static_cast<std::size_t>(k)]);
-            });
+            },
+            total);
         joined.insert(joined.end(), y.begin(), y.end());
       }
       Row& row = x[static_cast<std::size_t>(p)];
@@ -172,8 +173,8 @@ Row& Interpreter::row(model::DeviceIndex device, model::BufferRef buffer, int r)
   require(buffer.kind != BufferKind::none, "interpreter: task without a buffer");
   Row& values = buffers_[{device, buffer.kind, buffer.slot}][r];
   if (values.empty()) {
-    const std::int64_t width =
-        std::max({plan_->model.hidden, plan_->model.intermediate, plan_->model.vocab});
+    const std::int64_t width = std::max({plan_->model.hidden, plan_->model.intermediate,
+                                         plan_->model.vocab, 2 * plan_->model.heads});
     values.assign(static_cast<std::size_t>(width), std::numeric_limits<double>::quiet_NaN());
   }
   return values;
@@ -259,6 +260,8 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
       return project_qkv(batch, task, r);
     case TaskKind::attend:
       return attend(batch, task, r);
+    case TaskKind::merge:
+      return merge(task, r);
     case TaskKind::project_out: {
       need_weights(task, share.heads);
       const Row& all = row(task.device, task.input, r);
@@ -318,6 +321,7 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
         return;
       }
       elements_sent_ += columns.size();
+      if (model::moves_cache(task)) return copy_cache(batch, task, r);
       if (task.input.kind == BufferKind::key_value) {
         const auto pair = static_cast<std::int32_t>(2 * t.head_dim);
         require(task.output == task.input && columns.begin % pair == 0 && columns.end % pair == 0 &&
@@ -346,7 +350,6 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
     case TaskKind::sample:
     case TaskKind::capture:
     case TaskKind::deliver:
-    case TaskKind::merge:
     case TaskKind::shortlist:
     case TaskKind::select:
     case TaskKind::gather:
@@ -394,104 +397,63 @@ Interpreter::Position& Interpreter::cached(int device, int layer, int sequence, 
   return positions[static_cast<std::size_t>(position)];
 }
 
+void Interpreter::copy_cache(const model::Batch& batch, const Task& task, int r) {
+  int first = 0;
+  const int sequence = segment_of(batch, r, first).sequence;
+  for (int head = 0; head < plan_->model.kv_heads; ++head) {
+    for (int p = task.keys.begin; p < task.keys.end; ++p)
+      cached(task.peer, task.layer, kArrived, head, p) =
+          cached(task.device, task.layer, sequence, head, p);
+  }
+}
+
 void Interpreter::attend(const model::Batch& batch, const Task& task, int r) {
   const Transformer& t = plan_->model;
-  require(task.keys == model::kCausal, "interpreter: attention that is not causal");
+  require(!task.later_keys && task.window == 0 && task.selection == 0,
+          "interpreter: attention that is not causal");
   const Row& queries = row(task.device, task.input, r);
   Row& y = row(task.device, task.output, r);
   int first = 0;
-  const int sequence = segment_of(batch, r, first).sequence;
+  const int sequence = task.of_arrived ? kArrived : segment_of(batch, r, first).sequence;
+  const Range keys = task.keys.intersect({0, position_of(batch, r) + 1});
   const auto d = static_cast<std::ptrdiff_t>(t.head_dim);
   for (int head = task.columns.begin; head < task.columns.end; ++head) {
     const auto kv = static_cast<int>(head / t.group());
-    const auto& positions = cache_.at({task.device, task.layer, sequence, kv});
+    const auto& positions = cache_[{task.device, task.layer, sequence, kv}];
     const Row query(queries.begin() + head * d, queries.begin() + (head + 1) * d);
+    double total = 0.0;
+    const auto at = [&](int p) -> const Position& {
+      const Position& position = positions.at(static_cast<std::size_t>(keys.begin + p));
+      require(!position.key.empty(),
+              "interpreter: attention to a position that no device has written");
+      return position;
+    };
     const Row out = attention(
-        query, position_of(batch, r) + 1,
-        [&](int p) {
-          const Row& key = positions.at(static_cast<std::size_t>(p)).key;
-          require(!key.empty(), "interpreter: attention to a position that nobody has written");
-          return key;
-        },
-        [&](int p) { return positions.at(static_cast<std::size_t>(p)).value; });
+        query, keys.size(), [&](int p) { return at(p).key; }, [&](int p) { return at(p).value; },
+        total);
     std::copy(out.begin(), out.end(), y.begin() + head * d);
+    if (!task.statistics) continue;
+    row(task.device, {BufferKind::softmax, task.output.slot}, r)
+        .at(static_cast<std::size_t>(2 * head + 1)) = total;
   }
 }
 
-void check_close(const Row& actual, const Row& expected) {
-  REQUIRE(actual.size() == expected.size());
-  int bad = 0;
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    if (!(std::abs(actual[i] - expected[i]) < 1e-10)) ++bad;  // NaN is bad
+void Interpreter::merge(const Task& task, int r) {
+  require(task.selection == 0, "interpreter: rows that a list names");
+  const auto d = static_cast<std::size_t>(plan_->model.head_dim);
+  const Row& x = row(task.device, task.input, r);
+  Row& y = row(task.device, task.output, r);
+  for (auto head = static_cast<std::size_t>(task.columns.begin);
+       head < static_cast<std::size_t>(task.columns.end); ++head) {
+    const auto total = [&](std::int16_t slot) -> double& {
+      return row(task.device, {BufferKind::softmax, slot}, r).at(2 * head + 1);
+    };
+    const double other = total(task.input.slot);
+    double& own = total(task.output.slot);
+    for (std::size_t i = head * d; i < (head + 1) * d; ++i)
+      y[i] = (y[i] * own + x[i] * other) / (own + other);
+    own += other;
   }
-  CHECK(bad == 0);
-}
-
-void check_generation(const planner::Plan& plan) {
-  const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
-  Interpreter interpreter(plan);
-  std::vector<int> sequence{3, 1, 4, 1, 5};
-  auto sampled = interpreter.run(strategy.lower(plan, planner::prompt_batch({5, 1})), sequence);
-  REQUIRE(sampled.size() == 1);
-  check_close(sampled.at(4), reference_logits(plan.model, sequence));
-  for (const int token : {9, 2, 6}) {
-    const auto past = static_cast<std::int32_t>(sequence.size());
-    sequence.push_back(token);
-    sampled = interpreter.run(strategy.lower(plan, planner::decode_batch(past)), {token});
-    REQUIRE(sampled.size() == 1);
-    check_close(sampled.at(0), reference_logits(plan.model, sequence));
-  }
-}
-
-void check_batches(const planner::Plan& plan, bool several) {
-  const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
-  for (const int length : {1, 2, 3, 7}) {
-    CAPTURE(length);
-    Interpreter interpreter(plan);
-    std::vector<int> text{3, 1, 4, 1, 5, 9, 2};
-    text.resize(static_cast<std::size_t>(length));
-    auto sampled = interpreter.run(strategy.lower(plan, planner::prompt_batch({length, 1})), text);
-    REQUIRE(sampled.size() == 1);
-    check_close(sampled.at(length - 1), reference_logits(plan.model, text));
-    for (const int token : {6, 2}) {
-      const auto past = static_cast<std::int32_t>(text.size());
-      text.push_back(token);
-      sampled = interpreter.run(strategy.lower(plan, planner::decode_batch(past)), {token});
-      check_close(sampled.at(0), reference_logits(plan.model, text));
-    }
-  }
-  const std::vector<int> text{3, 1, 4, 1, 5};
-  for (const std::int32_t wanted : {0, 2, 5}) {
-    CAPTURE(wanted);
-    Interpreter interpreter(plan);
-    const auto sampled =
-        interpreter.run(strategy.lower(plan, planner::scored_batch(5, wanted)), text);
-    REQUIRE(sampled.size() == static_cast<std::size_t>(wanted));
-    for (std::int32_t row = 5 - wanted; row < 5; ++row)
-      check_close(sampled.at(row),
-                  reference_logits(plan.model, {text.begin(), text.begin() + row + 1}));
-  }
-  // A prompt in chunks, of which the first ones are not sampled from.
-  Interpreter chunked(plan);
-  chunked.run(strategy.lower(plan, {{{.past = 0, .rows = 3, .sampled = 0}}}), {3, 1, 4});
-  chunked.run(strategy.lower(plan, {{{.past = 3, .rows = 1, .sampled = 0}}}), {1});
-  check_close(chunked.run(strategy.lower(plan, {{{.past = 4, .rows = 2}}}), {5, 9}).at(1),
-              reference_logits(plan.model, {3, 1, 4, 1, 5, 9}));
-  if (!several) return;
-  Interpreter both(plan);
-  both.run(strategy.lower(plan, {{{.sequence = 0, .past = 0, .rows = 3}}}), {3, 1, 4});
-  auto sampled = both.run(strategy.lower(plan, {{{.sequence = 1, .past = 0, .rows = 2},
-                                                 {.sequence = 0, .past = 3, .rows = 1},
-                                                 {.sequence = 2, .past = 0, .rows = 3}}}),
-                          {2, 7, 5, 1, 8, 2});
-  check_close(sampled.at(1), reference_logits(plan.model, {2, 7}));
-  check_close(sampled.at(2), reference_logits(plan.model, {3, 1, 4, 5}));
-  check_close(sampled.at(5), reference_logits(plan.model, {1, 8, 2}));
-  sampled = both.run(strategy.lower(plan, {{{.sequence = 2, .past = 3, .rows = 1},
-                                            {.sequence = 0, .past = 4, .rows = 1}}}),
-                     {6, 8});
-  check_close(sampled.at(0), reference_logits(plan.model, {1, 8, 2, 6}));
-  check_close(sampled.at(1), reference_logits(plan.model, {3, 1, 4, 5, 8}));
 }
 
 }  // namespace tandem::test

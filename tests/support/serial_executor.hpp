@@ -103,7 +103,7 @@ class SerialExecutor {
         static_cast<std::int32_t>(plan.workload.prompt_tokens + plan.workload.new_tokens);
     // Parts of a cache are those of the plan's own prompt.
     const planner::Capacity room =
-        planner::find_strategy(plan.strategy).parts_cache
+        planner::sharding_of(plan).splits_positions()
             ? plan.reserved()
             : planner::Capacity{.rows = tokens, .positions = tokens, .sequences = 1};
     const std::vector<model::DeviceStorage> storage =

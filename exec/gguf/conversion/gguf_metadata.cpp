@@ -22,43 +22,6 @@ constexpr const char* kTokens = "tokenizer.ggml.tokens";
 
 std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
-// The general.file_type of llama.cpp.
-std::uint32_t file_type(model::WeightFormat format) {
-  switch (format) {
-    case model::WeightFormat::f32:
-      return 0;
-    case model::WeightFormat::f16:
-      return 1;
-    case model::WeightFormat::bf16:
-      return 32;
-    case model::WeightFormat::q8_0:
-      return 7;
-    case model::WeightFormat::q4_0:
-      return 2;
-    case model::WeightFormat::q4_1:
-      return 3;
-    case model::WeightFormat::q5_0:
-      return 8;
-    case model::WeightFormat::q5_1:
-      return 9;
-    case model::WeightFormat::q2_k:
-      return 10;
-    case model::WeightFormat::q3_k:
-      return 11;
-    case model::WeightFormat::q4_k:
-      return 14;
-    case model::WeightFormat::q5_k:
-      return 16;
-    case model::WeightFormat::q6_k:
-      return 18;
-    case model::WeightFormat::iq4_nl:
-      return 25;
-    case model::WeightFormat::iq4_xs:
-      return 30;
-  }
-  throw std::logic_error("weight format out of range");
-}
-
 // A value of a file as llama.cpp reads its kind: whole numbers of 32 bits, unsigned if alone.
 GgufEntry entry_of(const GgufValue& value) {
   struct Entry {
@@ -408,7 +371,7 @@ GgufEntries geometry_entries(const Transformer& t, std::optional<model::WeightFo
   add("general.type", std::string("model"));
   add("general.name", t.name);
   add("general.quantization_version", std::uint32_t{2});
-  if (format) add("general.file_type", file_type(*format));
+  if (format) add("general.file_type", model::row_of(*format).file_type);
   add(arch + ".block_count", u32(t.layers));
   add(arch + ".context_length", u32(t.max_context));
   add(arch + ".embedding_length", u32(t.hidden));

@@ -17,10 +17,7 @@ Admission admit(const Moment& moment) {
 }  // namespace
 
 Policy continuous_policy() {
-  return {.name = "continuous",
-          .summary = "join and leave at every step",
-          .several = true,
-          .admit = admit};
+  return {.name = "continuous", .summary = "join and leave at every step", .admit = admit};
 }
 
 }  // namespace tandem::planner

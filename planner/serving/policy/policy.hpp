@@ -1,7 +1,8 @@
 #pragma once
 
 // A policy says which of the requests that wait are taken up, and when. Each is one file in
-// policy/; this is their table. What is under way goes on in every step, whatever the policy.
+// policy/, named in its CMakeLists.txt. What is under way goes on in every step, whatever the
+// policy.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,16 +29,26 @@ struct Admission {
   double not_before = 0.0;  // when the step may begin: none of them arrives later
 };
 
+// What a step has of the requests under way.
+enum class StepContents : std::uint8_t {
+  one_request,   // the only one: requests follow one another
+  one_of_many,   // one of several requests, which have steps of their own
+  all,           // rows of all that wait; a chunk bounds those of prompts
+  within_chunk,  // the same; a chunk, which there must be, bounds all rows, decoding first
+};
+
 struct Policy {
   std::string_view name;     // as in `--policy`
   std::string_view summary;  // a few words for --help
-  bool several = false;      // whether requests are under way together
-  bool alone = false;        // whether each has its steps for itself
-  // Whether the chunk bounds all rows of a step, those of decoding first, not those of prompts
-  // alone; then there must be one.
-  bool budget = false;
+  StepContents step = StepContents::all;
   // Says whom to admit: at least one if nothing is under way.
   Admission (*admit)(const Moment& moment);
+
+  // Whether requests are under way together, whether each has steps of its own, and whether a step
+  // has a budget of rows.
+  [[nodiscard]] bool several() const { return step != StepContents::one_request; }
+  [[nodiscard]] bool alone() const { return step == StepContents::one_of_many; }
+  [[nodiscard]] bool budget() const { return step == StepContents::within_chunk; }
 };
 
 [[nodiscard]] const std::vector<Policy>& policies();

@@ -4,8 +4,6 @@
 // Stall-free batching: Agrawal et al., Taming Throughput-Latency Tradeoff in LLM Inference with
 // Sarathi-Serve, OSDI 2024, algorithm 3.
 
-#include "planner/serving/policy/sarathi.hpp"
-
 #include "planner/serving/policy/continuous.hpp"
 
 namespace tandem::planner {
@@ -13,8 +11,7 @@ namespace tandem::planner {
 Policy sarathi_policy() {
   return {.name = "sarathi",
           .summary = "continuous, decoding and chunks of prompts within one budget",
-          .several = true,
-          .budget = true,
+          .step = StepContents::within_chunk,
           .admit = continuous_policy().admit};
 }
 

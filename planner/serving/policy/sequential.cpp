@@ -1,8 +1,8 @@
 // One request after another, in the order of their arrival.
 
-#include "planner/serving/policy/sequential.hpp"
-
 #include <algorithm>
+
+#include "planner/serving/policy/policy.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -17,7 +17,7 @@ Admission admit(const Moment& moment) {
 Policy sequential_policy() {
   return {.name = "sequential",
           .summary = "one request after another",
-          .several = false,
+          .step = StepContents::one_request,
           .admit = admit};
 }
 

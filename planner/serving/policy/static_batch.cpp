@@ -2,9 +2,9 @@
 // ones when all of these have ended. Those that end earlier leave the steps, so no rows are
 // computed in vain.
 
-#include "planner/serving/policy/static_batch.hpp"
-
 #include <algorithm>
+
+#include "planner/serving/policy/policy.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -18,8 +18,7 @@ Admission admit(const Moment& moment) {
 }  // namespace
 
 Policy static_batch_policy() {
-  return {
-      .name = "static", .summary = "all at once, as one batch", .several = true, .admit = admit};
+  return {.name = "static", .summary = "all at once, as one batch", .admit = admit};
 }
 
 }  // namespace tandem::planner

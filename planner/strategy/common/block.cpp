@@ -7,9 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "planner/strategy/common/head.hpp"
-#include "planner/strategy/common/lowering.hpp"
-
 namespace tandem::planner {
 
 using model::BufferKind;
@@ -17,36 +14,13 @@ using model::BufferRef;
 using model::Range;
 using model::Task;
 using model::TaskIndex;
-using model::TaskKind;
 using model::WeightBlock;
 
 namespace {
 
-constexpr BufferRef kHidden{BufferKind::hidden, 0};
-constexpr BufferRef kNormed{BufferKind::normed, 0};
-constexpr BufferRef kQuery{BufferKind::query, 0};
-constexpr BufferRef kAttention{BufferKind::attention, 0};
-constexpr BufferRef kActivation{BufferKind::activation, 0};
-constexpr BufferRef kPartial{BufferKind::partial, 0};
-constexpr BufferRef kReceive{BufferKind::receive, 0};
-constexpr BufferRef kLogits{BufferKind::logits, 0};
-constexpr BufferRef kCandidates{BufferKind::candidates, 0};
-
-Task make(TaskKind kind, WeightBlock block, std::int32_t layer, Range rows, Range columns) {
-  Task task;
-  task.kind = kind;
-  task.block = block;
-  task.layer = layer;
-  task.rows = rows;
-  task.columns = columns;
-  return task;
-}
-
-Task with(Task task, BufferRef input, BufferRef output) {
-  task.input = input;
-  task.output = output;
-  return task;
-}
+constexpr BufferRef kHidden{BufferKind::hidden};
+constexpr BufferRef kPartial{BufferKind::partial};
+constexpr BufferRef kReceive{BufferKind::receive};
 
 }  // namespace
 
@@ -79,52 +53,10 @@ TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transfo
 TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transformer,
                       model::DeviceIndex from, model::DeviceIndex to, Range rows,
                       std::span<const TaskIndex> after) {
-  Task task;
-  task.kind = TaskKind::transfer;
-  task.lane = model::LaneKind::channel;
-  task.wire = graph.wire();
-  task.device = from;
-  task.peer = to;
-  task.rows = rows;
-  task.columns = hidden_columns(transformer);
-  task.input = task.output = kHidden;
-  return graph.add(task, after);
-}
-
-namespace {
-
-// Where candidates are sent, each device has logits of its own rows of the head alone, and the
-// master room for all devices' candidates.
-void declare(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex d,
-             model::BufferDeclaration buffer) {
-  if (buffer.name.kind != BufferKind::logits || plan.candidates == 0)
-    return graph.declare(d, buffer);
-  const Range own = model::head_rows(plan.model, plan.devices[static_cast<std::size_t>(d)].share);
-  buffer.columns = own.size();
-  buffer.first = own.begin;
-  graph.declare(d, buffer);
-  const Range told = d == plan.master ? all_candidates(plan) : candidates_of(plan, d);
-  buffer.name = kCandidates;
-  buffer.columns = told.size();
-  buffer.first = told.begin;
-  graph.declare(d, buffer);
-}
-
-}  // namespace
-
-void declare_buffers(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex device,
-                     const std::vector<model::BufferDeclaration>& buffers) {
-  for (const model::BufferDeclaration& buffer : buffers) declare(graph, plan, device, buffer);
-}
-
-void declare_buffers(model::TaskGraph& graph, const Plan& plan) {
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    const model::Share& share = plan.devices[d].share;
-    declare_buffers(graph, plan, static_cast<model::DeviceIndex>(d),
-                    find_strategy(plan.strategy)
-                        .buffers_of(plan, static_cast<model::DeviceIndex>(d), share,
-                                    share.head && heads_at_once(plan)));
-  }
+  return graph.add(
+      model::transfer_task({.device = from, .rows = rows, .columns = hidden_columns(transformer)},
+                           to, kHidden, kHidden, graph.wire()),
+      after);
 }
 
 DeviceTasks::DeviceTasks(model::TaskGraph& graph, const model::Transformer& transformer,
@@ -134,10 +66,13 @@ DeviceTasks::DeviceTasks(model::TaskGraph& graph, const model::Transformer& tran
       device_(device),
       window_(window),
       rows_{0, graph.batch().rows()},
-      normed_(transformer.architecture().post_norm() ? kHidden : kNormed) {}
+      normed_(transformer.architecture().post_norm() ? kHidden : BufferRef{BufferKind::normed}) {}
 
-TaskIndex DeviceTasks::append(Task task, TaskIndex after, TaskIndex load) {
-  task.device = device_;
+model::TaskExtent DeviceTasks::extent(std::int32_t layer, Range rows, Range columns) const {
+  return {.device = device_, .layer = layer, .rows = rows, .columns = columns};
+}
+
+TaskIndex DeviceTasks::append(const Task& task, TaskIndex after, TaskIndex load) {
   if (!awaited_.empty()) {
     wait(after);
     wait(load);
@@ -163,7 +98,7 @@ TaskIndex DeviceTasks::computed(TaskIndex last) {
 
 TaskIndex DeviceTasks::norm(WeightBlock block, std::int32_t layer, Range rows, TaskIndex after,
                             TaskIndex load) {
-  return append(with(make(TaskKind::norm, block, layer, rows, {}), kHidden, normed_), after, load);
+  return append(model::norm_task(extent(layer, rows, {}), block, kHidden, normed_), after, load);
 }
 
 TaskIndex DeviceTasks::pass_by(WeightBlock block, std::int32_t layer, TaskIndex after) {
@@ -172,31 +107,24 @@ TaskIndex DeviceTasks::pass_by(WeightBlock block, std::int32_t layer, TaskIndex 
 
 TaskIndex DeviceTasks::embed() {
   const bool fetches = window_ != nullptr && window_->fetches(device_);
-  const Task task =
-      make(fetches ? TaskKind::fetch : TaskKind::embed, WeightBlock::embedding, -1, rows_, {});
-  return append(with(task, {}, kHidden), -1);
+  return append(model::embed_task(device_, rows_, fetches), -1);
 }
 
 TaskIndex DeviceTasks::attention(std::int32_t layer, Range heads, TaskIndex after) {
   constexpr WeightBlock block = WeightBlock::attention;
-  const auto step = [&](TaskKind kind, WeightBlock weights, BufferRef input, BufferRef output) {
-    after = append(with(make(kind, weights, layer, rows_, heads), input, output), after);
-  };
+  const model::TaskExtent all = extent(layer, rows_, heads);
   after = norm(block, layer, rows_, after, load(block, layer, heads));
-  step(TaskKind::project_qkv, block, normed_, kQuery);
+  after = append(model::first_product_task(all, block, normed_), after);
   after = append(attend_task(layer, rows_, heads), after);
-  step(TaskKind::project_out, block, kAttention, kPartial);
-  return computed(after);
+  return computed(append(model::second_product_task(all, block, kPartial), after));
 }
 
 TaskIndex DeviceTasks::ffn(std::int32_t layer, Range columns, TaskIndex after) {
   constexpr WeightBlock block = WeightBlock::ffn;
+  const model::TaskExtent all = extent(layer, rows_, columns);
   after = norm(block, layer, rows_, after, load(block, layer, columns));
-  after = append(with(make(TaskKind::ffn_up, block, layer, rows_, columns), normed_, kActivation),
-                 after);
-  after = append(
-      with(make(TaskKind::ffn_down, block, layer, rows_, columns), kActivation, kPartial), after);
-  return computed(after);
+  after = append(model::first_product_task(all, block, normed_), after);
+  return computed(append(model::second_product_task(all, block, kPartial), after));
 }
 
 TaskIndex DeviceTasks::add_partial(WeightBlock block, std::int32_t layer, TaskIndex after) {
@@ -206,24 +134,20 @@ TaskIndex DeviceTasks::add_partial(WeightBlock block, std::int32_t layer, TaskIn
 std::vector<TaskIndex> DeviceTasks::normed_sum(WeightBlock block, std::int32_t layer, Range rows,
                                                std::span<const TaskIndex> sum) {
   if (!transformer_->architecture().sum_norms) return {sum.begin(), sum.end()};
-  Task task = with(make(TaskKind::norm, block, layer, rows, {}), kPartial, kPartial);
-  task.device = device_;
   std::vector<TaskIndex> there;
   std::ranges::copy_if(sum, std::back_inserter(there), [](TaskIndex made) { return made >= 0; });
-  return {graph_->add(task, there)};
+  return {graph_->add(model::norm_task(extent(layer, rows, {}), block, kPartial, kPartial), there)};
 }
 
 TaskIndex DeviceTasks::add_partial(WeightBlock block, std::int32_t layer,
                                    std::span<const TaskIndex> partials, TaskIndex hidden_ready) {
   const std::vector<TaskIndex> sum = normed_sum(block, layer, rows_, partials);
   if (window_ != nullptr) window_->reduced(device_, sum);
-  Task task =
-      with(make(TaskKind::add, WeightBlock::none, layer, rows_, hidden_columns(*transformer_)),
-           kPartial, kHidden);
-  task.device = device_;
   std::vector<TaskIndex> dependencies(sum.begin(), sum.end());
   if (hidden_ready >= 0) dependencies.push_back(hidden_ready);
-  return graph_->add(task, dependencies);
+  return graph_->add(
+      model::add_task(extent(layer, rows_, hidden_columns(*transformer_)), kPartial, kHidden),
+      dependencies);
 }
 
 void DeviceTasks::wait(TaskIndex task) {
@@ -244,50 +168,32 @@ TaskIndex DeviceTasks::norm_rows(WeightBlock block, std::int32_t layer, Range ro
 
 TaskIndex DeviceTasks::first_product(WeightBlock block, std::int32_t layer, Range rows,
                                      Range columns, std::int16_t visitor) {
-  const bool attention = block == WeightBlock::attention;
-  const TaskKind kind = attention ? TaskKind::project_qkv : TaskKind::ffn_up;
-  Task task =
-      with(make(kind, block, layer, rows, columns), normed_, attention ? kQuery : kActivation);
-  task.visitor = visitor;
-  return append(task, -1);
+  return append(model::first_product_task(extent(layer, rows, columns), block, normed_, visitor),
+                -1);
 }
 
 Task DeviceTasks::attend_task(std::int32_t layer, Range rows, Range heads) const {
-  Task task =
-      with(make(TaskKind::attend, WeightBlock::none, layer, rows, heads), kQuery, kAttention);
-  task.window = static_cast<std::int32_t>(transformer_->window_of(layer));
-  task.later_keys = transformer_->architecture().mask != model::Mask::causal;
-  return task;
+  return model::attend_task(extent(layer, rows, heads),
+                            {.window = static_cast<std::int32_t>(transformer_->window_of(layer)),
+                             .causal = transformer_->architecture().mask == model::Mask::causal});
 }
 
 TaskIndex DeviceTasks::attend(std::int32_t layer, Range rows, Range heads) {
   return append(attend_task(layer, rows, heads), -1);
 }
 
-namespace {
-
-Task second(WeightBlock block, std::int32_t layer, Range rows, Range columns, BufferRef output) {
-  const bool attention = block == WeightBlock::attention;
-  const TaskKind kind = attention ? TaskKind::project_out : TaskKind::ffn_down;
-  return with(make(kind, block, layer, rows, columns), attention ? kAttention : kActivation,
-              output);
-}
-
-}  // namespace
-
 TaskIndex DeviceTasks::second_product(WeightBlock block, std::int32_t layer, Range rows,
                                       Range columns) {
-  return append(second(block, layer, rows, columns, kPartial), -1);
+  return append(model::second_product_task(extent(layer, rows, columns), block, kPartial), -1);
 }
 
 TaskIndex DeviceTasks::add_product(WeightBlock block, std::int32_t layer, Range rows, Range columns,
                                    std::int16_t visitor) {
-  Task task = second(block, layer, rows, columns, kReceive);
-  task.visitor = visitor;
+  const TaskIndex product = append(
+      model::second_product_task(extent(layer, rows, columns), block, kReceive, visitor), -1);
   return append(
-      with(make(TaskKind::add, WeightBlock::none, layer, rows, hidden_columns(*transformer_)),
-           kReceive, kPartial),
-      append(task, -1));
+      model::add_task(extent(layer, rows, hidden_columns(*transformer_)), kReceive, kPartial),
+      product);
 }
 
 TaskIndex DeviceTasks::add_rows(WeightBlock block, std::int32_t layer, Range rows,
@@ -296,9 +202,7 @@ TaskIndex DeviceTasks::add_rows(WeightBlock block, std::int32_t layer, Range row
   if (window_ != nullptr) window_->reduced(device_, sum);
   wait(sum);
   return append(
-      with(make(TaskKind::add, WeightBlock::none, layer, rows, hidden_columns(*transformer_)),
-           kPartial, kHidden),
-      -1);
+      model::add_task(extent(layer, rows, hidden_columns(*transformer_)), kPartial, kHidden), -1);
 }
 
 TaskIndex DeviceTasks::after_attention(std::int32_t layer, Range rows) {
@@ -339,8 +243,7 @@ TaskIndex DeviceTasks::logits(std::span<const Range> runs, TaskIndex after) {
   for (const Range tile : tiles) {
     TaskIndex loaded = load(block, -1, tile);
     for (const Range run : runs) {
-      const Task task = make(TaskKind::lm_head, block, -1, run, tile);
-      after = append(with(task, normed_, kLogits), after, loaded);
+      after = append(model::lm_head_task(extent(-1, run, tile), normed_), after, loaded);
       loaded = -1;
     }
     computed(after);
@@ -349,36 +252,22 @@ TaskIndex DeviceTasks::logits(std::span<const Range> runs, TaskIndex after) {
 }
 
 TaskIndex DeviceTasks::sample(std::span<const Range> runs, TaskIndex after) {
-  const Range vocabulary{0, static_cast<std::int32_t>(transformer_->vocab)};
-  return sample(runs, make(TaskKind::sample, WeightBlock::none, -1, {}, vocabulary), kLogits,
-                after);
+  return sample(runs, {0, static_cast<std::int32_t>(transformer_->vocab)}, {}, after);
 }
 
-TaskIndex DeviceTasks::sample(std::span<const Range> runs, Range all, Range columns,
-                              TaskIndex after) {
-  Task task = make(TaskKind::sample, WeightBlock::none, -1, {}, all);
-  task.chosen = columns;
-  return sample(runs, task, kCandidates, after);
-}
-
-TaskIndex DeviceTasks::sample(std::span<const Range> runs, Task task, BufferRef from,
+TaskIndex DeviceTasks::sample(std::span<const Range> runs, Range all, Range chosen,
                               TaskIndex after) {
   for (const Range run : runs) {
-    for (std::int32_t row = run.begin; row < run.end; ++row) {
-      task.rows = {row, row + 1};
-      after = append(with(task, from, {}), after);
-    }
+    for (std::int32_t row = run.begin; row < run.end; ++row)
+      after = append(model::sample_task(extent(-1, {row, row + 1}, all), chosen), after);
   }
   return after;
 }
 
 TaskIndex DeviceTasks::shortlist(std::span<const Range> runs, Range vocabulary, Range chosen,
                                  TaskIndex after) {
-  for (const Range run : runs) {
-    Task task = make(TaskKind::shortlist, WeightBlock::none, -1, run, vocabulary);
-    task.chosen = chosen;
-    after = append(with(task, kLogits, kCandidates), after);
-  }
+  for (const Range run : runs)
+    after = append(model::shortlist_task(extent(-1, run, vocabulary), chosen), after);
   return after;
 }
 

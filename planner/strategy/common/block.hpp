@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/graph/task_graph.hpp"
+#include "model/graph/tasks.hpp"
 #include "model/transformer/transformer.hpp"
 #include "planner/strategy/common/window_tasks.hpp"
 
@@ -51,8 +52,8 @@ class DeviceTasks {
   model::TaskIndex logits(std::span<const model::Range> runs, model::TaskIndex after);
   // Of logits; or of candidates, which are the columns `all`, the first device's `columns`.
   model::TaskIndex sample(std::span<const model::Range> runs, model::TaskIndex after);
-  model::TaskIndex sample(std::span<const model::Range> runs, model::Range all,
-                          model::Range columns, model::TaskIndex after);
+  model::TaskIndex sample(std::span<const model::Range> runs, model::Range all, model::Range chosen,
+                          model::TaskIndex after);
   // candidates[chosen] = the best of the logits of the device's rows `vocabulary` of the head.
   model::TaskIndex shortlist(std::span<const model::Range> runs, model::Range vocabulary,
                              model::Range chosen, model::TaskIndex after);
@@ -93,10 +94,11 @@ class DeviceTasks {
                                            std::span<const model::TaskIndex> sum);
   [[nodiscard]] model::Task attend_task(std::int32_t layer, model::Range rows,
                                         model::Range heads) const;
+  [[nodiscard]] model::TaskExtent extent(std::int32_t layer, model::Range rows,
+                                         model::Range columns) const;
   // Also after `load`, unless -1.
-  model::TaskIndex sample(std::span<const model::Range> runs, model::Task task,
-                          model::BufferRef from, model::TaskIndex after);
-  model::TaskIndex append(model::Task task, model::TaskIndex after, model::TaskIndex load = -1);
+  model::TaskIndex append(const model::Task& task, model::TaskIndex after,
+                          model::TaskIndex load = -1);
   model::TaskIndex norm(model::WeightBlock block, std::int32_t layer, model::Range rows,
                         model::TaskIndex after, model::TaskIndex load = -1);
   model::TaskIndex load(model::WeightBlock block, std::int32_t layer, model::Range columns);
@@ -114,12 +116,6 @@ class DeviceTasks {
 // The sampled rows of every segment, one run for each LM head: adjacent rows of different segments
 // are joined, those of one segment, which has one row of logits, are not.
 [[nodiscard]] std::vector<model::Range> sampled_runs(const model::Batch& batch);
-
-// Declares what each device of `plan` with a share of the model has, but for receive buffers.
-void declare_buffers(model::TaskGraph& graph, const Plan& plan);
-// The same of one device that has these.
-void declare_buffers(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex device,
-                     const std::vector<model::BufferDeclaration>& buffers);
 
 // Rows of the residual stream, from one device to the same rows of another.
 model::TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transformer,

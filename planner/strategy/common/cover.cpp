@@ -63,16 +63,21 @@ void check_vocabulary(const Plan& plan) {
                "holds rows " + text(share(plan, plan.master).vocabulary) +
                    " of the LM head: expected no such range, as no other device holds the rest");
   }
-  std::vector<DeviceIndex> devices(plan.devices.size());
-  std::iota(devices.begin(), devices.end(), 0);
   if (share(plan, plan.master).vocabulary.empty()) {
     fail_share(plan, plan.master,
                "holds the whole LM head: expected some rows of it, as other devices hold rows");
   }
-  check_follow(plan, devices, &Share::vocabulary, plan.model.head_rows(), "rows of the LM head");
+  check_follow(plan, all_devices(plan), &Share::vocabulary, plan.model.head_rows(),
+               "rows of the LM head");
 }
 
 }  // namespace
+
+std::vector<DeviceIndex> all_devices(const Plan& plan) {
+  std::vector<DeviceIndex> devices(plan.devices.size());
+  std::iota(devices.begin(), devices.end(), 0);
+  return devices;
+}
 
 std::string text(Range range) {
   std::string result = "[";

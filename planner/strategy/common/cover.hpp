@@ -9,6 +9,8 @@
 
 namespace tandem::planner {
 
+[[nodiscard]] std::vector<model::DeviceIndex> all_devices(const Plan& plan);
+
 // Throws Error unless the master, and nobody else, holds the embedding and the head.
 void check_master_ends(const Plan& plan);
 

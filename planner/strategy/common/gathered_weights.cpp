@@ -9,6 +9,7 @@
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/graph/memory.hpp"
+#include "model/graph/tasks.hpp"
 #include "planner/strategy/common/block.hpp"
 #include "planner/strategy/common/cover.hpp"
 
@@ -19,7 +20,6 @@ using model::BufferKind;
 using model::BufferRef;
 using model::DeviceIndex;
 using model::Range;
-using model::Task;
 using model::TaskIndex;
 using model::WeightBlock;
 
@@ -41,16 +41,6 @@ std::int64_t largest_block(const Plan& plan, WeightBlock block, DeviceIndex owne
   for (std::int32_t layer = 0; layer < plan.model.layers && !columns.empty(); ++layer)
     largest = std::max(largest, model::block_extent(plan.model, block, layer, columns));
   return largest;
-}
-
-Task transfer(DeviceIndex from, DeviceIndex to, std::int32_t layer) {
-  Task task;
-  task.kind = model::TaskKind::transfer;
-  task.lane = model::LaneKind::channel;
-  task.device = from;
-  task.peer = to;
-  task.layer = layer;
-  return task;
 }
 
 }  // namespace
@@ -128,24 +118,22 @@ void GatheredWeights::send(WeightBlock block, std::int32_t layer, const std::vec
       one.asked = first_[one.from];
       continue;
     }
-    Task question = transfer(devices_[one.to], devices_[one.from], layer);
-    question.rows = {asking_[one.to], asking_[one.to] + 1};
-    question.columns = {0, 1};
-    question.input = question.output = {BufferKind::hidden, 0};
-    one.asked = graph_->add(question, {used});
+    const std::int32_t row = asking_[one.to];
+    one.asked = graph_->add(
+        model::transfer_task(
+            {.device = devices_[one.to], .layer = layer, .rows = {row, row + 1}, .columns = {0, 1}},
+            devices_[one.from], {BufferKind::hidden}, {BufferKind::hidden}),
+        {used});
   }
   for (const Sent& one : all) {
     const DeviceIndex owner = devices_[one.from];
     const Range columns = held(plan_->devices[static_cast<std::size_t>(owner)].share, block);
-    Task weights = transfer(owner, devices_[one.to], layer);
-    weights.block = block;
-    weights.rows = {0, 1};
-    weights.columns = {
-        0, static_cast<std::int32_t>(model::block_extent(plan_->model, block, layer, columns))};
-    weights.keys = columns;
-    weights.output = {BufferKind::visiting, slot_of(block, owner)};
-    Visit& visit = visits_[place(block, one.from, one.to)];
-    visit.arrival = graph_->add(weights, {one.asked});
+    visits_[place(block, one.from, one.to)].arrival = graph_->add(
+        model::weights_transfer_task(
+            owner, devices_[one.to], block, layer, columns,
+            static_cast<std::int32_t>(model::block_extent(plan_->model, block, layer, columns)),
+            slot_of(block, owner)),
+        {one.asked});
   }
 }
 

@@ -10,7 +10,6 @@ namespace {
 
 using model::DeviceIndex;
 using model::Range;
-using model::Task;
 using model::TaskIndex;
 
 // The sampled rows of each segment, those without any left out.
@@ -95,17 +94,14 @@ class SplitHead {
 
  private:
   [[nodiscard]] TaskIndex send_logits(const Helper& helper, Range run) {
-    Task task;
-    task.kind = model::TaskKind::transfer;
-    task.lane = model::LaneKind::channel;
-    task.device = helper.device;
-    task.peer = plan_->master;
-    task.rows = run;
     const bool some = plan_->candidates > 0;
-    task.columns = some ? helper.candidates : helper.vocabulary;
-    task.input =
-        task.output = {some ? model::BufferKind::candidates : model::BufferKind::logits, 0};
-    return graph_->add(task, {helper.last});
+    const model::BufferRef sent{some ? model::BufferKind::candidates : model::BufferKind::logits};
+    return graph_->add(
+        model::transfer_task({.device = helper.device,
+                              .rows = run,
+                              .columns = some ? helper.candidates : helper.vocabulary},
+                             plan_->master, sent, sent),
+        {helper.last});
   }
 
   model::TaskGraph* graph_;

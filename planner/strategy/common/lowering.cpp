@@ -1,14 +1,45 @@
 #include "planner/strategy/common/lowering.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/base/error.hpp"
 #include "model/graph/announcement.hpp"
+#include "planner/strategy/common/head.hpp"
 
 namespace tandem::planner {
+namespace {
+
+// Where candidates are sent, each device has logits of its own rows of the head alone, and the
+// master room for all devices' candidates.
+void declare(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex d,
+             model::BufferDeclaration buffer) {
+  if (buffer.name.kind != model::BufferKind::logits || plan.candidates == 0)
+    return graph.declare(d, buffer);
+  const model::Range own =
+      model::head_rows(plan.model, plan.devices[static_cast<std::size_t>(d)].share);
+  buffer.columns = own.size();
+  buffer.first = own.begin;
+  graph.declare(d, buffer);
+  const model::Range candidates = d == plan.master ? all_candidates(plan) : candidates_of(plan, d);
+  buffer.name = {model::BufferKind::candidates, 0};
+  buffer.columns = candidates.size();
+  buffer.first = candidates.begin;
+  graph.declare(d, buffer);
+}
+
+}  // namespace
 
 model::TaskGraph Strategy::lower(const Plan& plan, const model::Batch& batch) const {
-  return model::announced(tasks(plan, batch), plan.cluster, plan.master);
+  model::TaskGraph graph = tasks(plan, batch);
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const auto device = static_cast<model::DeviceIndex>(d);
+    const model::Share& share = plan.devices[d].share;
+    for (const model::BufferDeclaration& buffer :
+         buffers_of(plan, device, share, share.head && heads_at_once(plan)))
+      declare(graph, plan, device, buffer);
+  }
+  return model::announced(std::move(graph), plan.cluster, plan.master);
 }
 
 std::vector<model::BufferDeclaration> Strategy::buffers_of(const Plan& plan,
@@ -20,17 +51,51 @@ std::vector<model::BufferDeclaration> Strategy::buffers_of(const Plan& plan,
 }
 
 std::vector<DecodeMoves> Strategy::moves() const {
-  std::vector<DecodeMoves> known{DecodeMoves::queries};
-  if (moves_keys) known.push_back(DecodeMoves::keys_each_step);
-  if (migrates) known.push_back(DecodeMoves::keys_once);
-  return known;
+  if (sharding.splits_positions())
+    return {DecodeMoves::queries, DecodeMoves::keys_each_step, DecodeMoves::keys_once};
+  if (sharding.measures_losses()) return {DecodeMoves::queries, DecodeMoves::keys_once};
+  return {DecodeMoves::queries};
+}
+
+std::string strategies_that(const std::function<bool(const Sharding&)>& holds) {
+  std::string names;
+  for (const Strategy& strategy : strategies()) {
+    if (holds(strategy.sharding)) names += (names.empty() ? "'" : " or '") + strategy.name + "'";
+  }
+  return names;
+}
+
+std::string strategy_names() {
+  std::string names;
+  for (const Strategy& strategy : strategies())
+    names += (names.empty() ? "" : ", ") + strategy.name;
+  return names;
+}
+
+const Strategy& find_strategy(const std::string& name) {
+  const auto found = std::ranges::find(strategies(), name, &Strategy::name);
+  if (found != strategies().end()) return *found;
+  throw Error("strategy '" + name + "': unknown, expected one of " + strategy_names());
+}
+
+std::string with_split_weights(const Strategy& strategy) {
+  for (const Strategy& other : strategies()) {
+    if (strategy.sharding.divides_work() && other.sharding.exchanges_rows() &&
+        other.sharding.splits_heads())
+      return other.name;
+  }
+  return {};
+}
+
+const Sharding& sharding_of(const Plan& plan) { return find_strategy(plan.strategy).sharding; }
+
+bool has_column_parts(const Plan& plan) {
+  return std::ranges::any_of(
+      plan.devices, [](const DevicePlan& device) { return !device.share.part.columns.empty(); });
 }
 
 bool shares_token_ffn(const Plan& plan) {
-  return find_strategy(plan.strategy).shares_tokens &&
-         std::ranges::any_of(plan.devices, [](const DevicePlan& device) {
-           return !device.share.part.columns.empty();
-         });
+  return sharding_of(plan).shares_token_ffn() && has_column_parts(plan);
 }
 
 void check_lengths(const Plan& plan, const Workload& workload) {

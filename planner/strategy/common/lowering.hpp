@@ -1,8 +1,9 @@
 #pragma once
 
 // A strategy is a lowering: plan and batch in, task graph of all devices out. Each strategy is one
-// file in strategy/; this is their table.
+// source of planner/strategy/, and a line of the list in its CMakeLists.txt.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,62 +12,21 @@
 #include "model/graph/task_graph.hpp"
 #include "model/predict/analytic.hpp"
 #include "planner/plan/plan.hpp"
+#include "planner/strategy/common/sharding.hpp"
 
 namespace tandem::planner {
 
 struct Strategy {
   std::string name;     // as in `tandem plan --strategy`
-  std::string summary;  // one line for --help
-  // Whether heads and FFN columns are split over all devices, which an all-reduce joins. If not,
-  // the master holds everything, and a plan's partition and allreduce are empty.
-  bool splits = false;
-  // Whether runs of layers are split over the devices, in stages (strategy/common/stages.hpp): then
-  // a plan has a partition, and an allreduce only where a stage is of several devices.
-  bool splits_layers = false;
-  // Whether every device holds all heads and columns of all layers. A plan then has no partition,
-  // but an allreduce, by which devices tell each other what they computed.
-  bool replicates = false;
-  // Whether each of those computes a part of them (Share::part), where rows are not parted: a plan
-  // then has a partition, of the parts.
-  bool divides_work = false;
-  // Whether devices beside the master may hold rows of the LM head (strategy/common/head.hpp).
-  bool splits_head = false;
-  // Whether devices may stream weights through a window.
-  bool streams = true;
-  // Whether a step's rows are parted, so that which messages there are depends on the rows whose
-  // result is asked for.
-  bool parts_rows = false;
-  bool tiles = false;  // whether Plan::tiles applies
-  bool drops = false;  // whether Plan::sparse may be
-  // Whether its places are then the ranks of Plan::layout, in their order; else the master's is the
-  // last.
-  bool places_are_ranks = false;
-  // Whether losses by levels and ratios are measured of it: their rows lie with the master's last.
-  [[nodiscard]] bool measures_losses() const { return drops && !places_are_ranks; }
-  // Of such a one: whether devices may hold their parts alone, so that weights travel
-  // (Plan::gather_weights).
-  bool gathers = false;
-  // The strategy that parts a prompt's rows over devices that share out the weights, which this one
-  // does over devices that have them all (planner/search/sp_choice.hpp); empty: there is none.
-  std::string with_split_weights{};
-  // Whether a sequence's keys and values lie by positions at several devices, as the plan deals
-  // those of its prompt (Share::part). Then it serves one request at a time, whose prompt has the
-  // plan's length and which has at most as many new tokens.
-  bool parts_cache = false;
-  // Of new tokens whose prompt's keys and values lie by positions at several devices: whether these
-  // may travel to each of them, and to the master once (Plan::decode_moves).
-  bool moves_keys = false;
-  bool migrates = false;
-  // Whether devices may compute columns of the FFN of new tokens that are another's
-  // (Share::part; planner/search/token_ffn.hpp).
-  bool shares_tokens = false;
-  std::string allreduce{};  // `tandem plan --allreduce`, unless said otherwise
+  std::string summary;  // what it splits, in a few words for --help
+  Sharding sharding{};
+  std::string allreduce{};  // of `tandem plan` without --allreduce
   // The tasks of one step. They depend on the batch's structure (sequences, rows) only, not on
   // `past`, so one graph serves all steps of a structure (TaskGraph::advance).
   model::TaskGraph (*tasks)(const Plan& plan, const model::Batch& batch);
   // Throws Error unless the plan's shares are ones that `lower` can use.
   void (*check)(const Plan& plan);
-  // What `device` declares with `share`, as for model::share_buffers, which none given is.
+  // The buffers of `device` with `share`; null: model::share_buffers.
   std::vector<model::BufferDeclaration> (*buffers)(const Plan& plan, model::DeviceIndex device,
                                                    const model::Share& share,
                                                    bool streams_head) = nullptr;
@@ -81,29 +41,32 @@ struct Strategy {
                                                                  model::DeviceIndex device,
                                                                  const model::Share& share,
                                                                  bool streams_head) const;
-  // What plans may have in decode_moves.
+  // Values of Plan::decode_moves. Keys and values move where they are cached by positions; with
+  // sparse attention also those of a prompt whose rows are (measures_losses).
   [[nodiscard]] std::vector<DecodeMoves> moves() const;
-  // Whether every plan has an allreduce and a layout.
-  [[nodiscard]] bool joins() const { return splits || replicates; }
-  // Whether every plan has a partition.
-  [[nodiscard]] bool divides() const {
-    return splits || splits_layers || divides_work || parts_cache;
-  }
-  // Whether new tokens exchange nothing, so that a plan's one collective is of prompts.
-  [[nodiscard]] bool joins_prompts_only() const { return replicates && !divides_work; }
 
-  // The graph of one step: its tasks, and the announcements that devices must wait for which would
-  // begin on their own (model/graph/announcement.hpp).
+  // The graph of one step: its tasks, the buffers that devices declare, and the announcements for
+  // devices that would begin on their own (model/graph/announcement.hpp).
   [[nodiscard]] model::TaskGraph lower(const Plan& plan, const model::Batch& batch) const;
 };
 
+// All strategies, in the order of the list in planner/strategy/CMakeLists.txt.
 [[nodiscard]] const std::vector<Strategy>& strategies();
-// The names of those that a property holds for, for errors: "'a' or 'b'".
-[[nodiscard]] std::string strategies_that(bool (*holds)(const Strategy&));
+// "a, b, c".
+[[nodiscard]] std::string strategy_names();
+// Names the strategies of which `holds` is true, for errors: "'a' or 'b'".
+[[nodiscard]] std::string strategies_that(const std::function<bool(const Sharding&)>& holds);
 // Throws Error naming the strategy and the known ones.
 [[nodiscard]] const Strategy& find_strategy(const std::string& name);
+// Of the plan's strategy.
+[[nodiscard]] const Sharding& sharding_of(const Plan& plan);
+// The name of the strategy that exchanges a prompt's rows as `strategy` does over devices that
+// split the weights which it replicates (planner/search/sp_choice.hpp); empty if there is none.
+[[nodiscard]] std::string with_split_weights(const Strategy& strategy);
 
-// Whether devices share out the FFN of new tokens (Strategy::shares_tokens): some has columns.
+// Whether a device has a part of the FFN's columns (Share::part).
+[[nodiscard]] bool has_column_parts(const Plan& plan);
+// Whether a device computes FFN columns of new tokens whose owner another is.
 [[nodiscard]] bool shares_token_ffn(const Plan& plan);
 
 // Throws Error as the plan's strategy does for `workload` (Strategy::lengths), and for plans of one

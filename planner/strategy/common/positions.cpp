@@ -9,6 +9,7 @@
 #include "planner/collective/collective.hpp"
 #include "planner/partition/exact/largest_remainder.hpp"
 #include "planner/strategy/common/block.hpp"
+#include "planner/strategy/common/cover.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -65,6 +66,32 @@ std::vector<PositionPart> position_parts(const Plan& plan) {
   std::ranges::stable_sort(parts, {}, [](const PositionPart& part) { return part.positions.end; });
   parts.back().positions.end = model::kCausal.end;
   return parts;
+}
+
+void check_positions(const Plan& plan) {
+  const std::vector<PositionPart> parts = position_parts(plan);
+  std::int32_t next = 0;
+  for (const PositionPart& part : parts) {
+    const auto d = static_cast<std::size_t>(part.device);
+    const Range kept = plan.devices[d].share.part.positions;
+    if (kept.empty()) continue;
+    if (kept.begin != next) {
+      fail_share(plan, part.device,
+                 "keeps positions [" + std::to_string(kept.begin) + ", " +
+                     std::to_string(kept.end) + ") of the prompt: expected them to begin at " +
+                     std::to_string(next) + ", where the part before ends");
+    }
+    next = kept.end;
+  }
+  if (plan.decode_moves == DecodeMoves::keys_once && parts.back().device != plan.master) {
+    fail_share(plan, parts.back().device,
+               "keeps the prompt's last positions: expected the master to, to which the others' "
+               "keys and values go ('decode_moves' migrate)");
+  }
+  if (next == plan.workload.prompt_tokens) return;
+  throw Error("plan: positions that devices keep end at " + std::to_string(next) +
+              ": expected all " + std::to_string(plan.workload.prompt_tokens) +
+              " of the prompt; make the plan again with `tandem plan`");
 }
 
 std::vector<DeviceIndex> position_order(const Plan& plan) {

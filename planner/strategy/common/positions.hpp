@@ -1,7 +1,7 @@
 #pragma once
 
 // A prompt's positions, dealt to the devices of a plan whose strategy parts caches
-// (Strategy::parts_cache).
+// (KvCache::by_position).
 
 #include <cstdint>
 #include <vector>
@@ -21,6 +21,9 @@ struct PositionPart {
 };
 // The parts in the order of positions, those without any first.
 [[nodiscard]] std::vector<PositionPart> position_parts(const Plan& plan);
+// Throws Error unless the plan's parts follow one another over the whole prompt, with the master's
+// last where keys and values move to it once.
+void check_positions(const Plan& plan);
 
 // How a plan without shares deals them. The devices in the order of their parts: that of ranks (of
 // the collective that the plan names), but the device with room last, which has the largest memory

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/graph/tasks.hpp"
+
 namespace tandem::planner {
 namespace {
 
@@ -9,7 +11,6 @@ using model::BufferKind;
 using model::BufferRef;
 using model::DeviceIndex;
 using model::Range;
-using model::Task;
 using model::TaskIndex;
 
 constexpr BufferRef kQuery{BufferKind::query, 0};
@@ -21,21 +22,6 @@ BufferRef arriving(BufferRef buffer) { return {buffer.kind, 1}; }
 
 Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
 
-Task transfer(DeviceIndex from, DeviceIndex to, std::int32_t layer, Range rows,
-              std::int64_t columns, BufferRef input, BufferRef output) {
-  Task task;
-  task.kind = model::TaskKind::transfer;
-  task.lane = model::LaneKind::channel;
-  task.device = from;
-  task.peer = to;
-  task.layer = layer;
-  task.rows = rows;
-  task.columns = all(columns);
-  task.input = input;
-  task.output = output;
-  return task;
-}
-
 }  // namespace
 
 std::vector<TaskIndex> attend_spread(model::TaskGraph& graph, const model::Transformer& transformer,
@@ -43,26 +29,23 @@ std::vector<TaskIndex> attend_spread(model::TaskGraph& graph, const model::Trans
   const std::int64_t width = transformer.heads * transformer.head_dim;
   const auto send = [&](DeviceIndex from, DeviceIndex to, Range rows, std::int64_t columns,
                         BufferRef input, BufferRef output, TaskIndex after) {
-    Task task = transfer(from, to, layer, rows, columns, input, output);
     // Exponentials of a softmax weigh whole parts.
-    if (input.kind != BufferKind::softmax) task.wire = graph.wire();
-    return graph.add(task, {after});
+    const auto wire = input.kind == BufferKind::softmax ? model::WireFormat::f32 : graph.wire();
+    return graph.add(model::transfer_task(
+                         {.device = from, .layer = layer, .rows = rows, .columns = all(columns)},
+                         to, input, output, wire),
+                     {after});
   };
   const auto attend = [&](DeviceIndex device, Range keys, Range rows, bool merged,
                           TaskIndex after) {
-    Task task;
-    task.kind = model::TaskKind::attend;
-    task.device = device;
-    task.layer = layer;
-    task.rows = rows;
-    task.columns = all(transformer.heads);
-    task.keys = keys;
-    task.window = static_cast<std::int32_t>(transformer.window_of(layer));
-    task.later_keys = transformer.architecture().mask != model::Mask::causal;
-    task.statistics = merged;
-    task.input = kQuery;
-    task.output = kAttention;
-    return graph.add(task, {after});
+    return graph.add(
+        model::attend_task(
+            {.device = device, .layer = layer, .rows = rows, .columns = all(transformer.heads)},
+            {.keys = keys,
+             .window = static_cast<std::int32_t>(transformer.window_of(layer)),
+             .causal = transformer.architecture().mask == model::Mask::causal,
+             .statistics = merged}),
+        {after});
   };
   std::vector<std::vector<TaskIndex>> answers;  // by rows: of the query that was sent, then its
   answers.reserve(all_rows.size());
@@ -91,23 +74,15 @@ std::vector<TaskIndex> attend_spread(model::TaskGraph& graph, const model::Trans
           send(other, own.device, own.rows, width, kAttention, arriving(kAttention), answers[i][n]);
       const TaskIndex softmax = send(other, own.device, own.rows, 2 * transformer.heads, kSoftmax,
                                      arriving(kSoftmax), answers[i][n]);
-      attended[i] = graph.add(merge_task(own.device, layer, own.rows, transformer.heads),
+      attended[i] = graph.add(model::merge_task({.device = own.device,
+                                                 .layer = layer,
+                                                 .rows = own.rows,
+                                                 .columns = all(transformer.heads)},
+                                                arriving(kAttention)),
                               {attended[i], result, softmax});
     }
   }
   return attended;
-}
-
-Task merge_task(DeviceIndex device, std::int32_t layer, Range rows, std::int64_t heads) {
-  Task task;
-  task.kind = model::TaskKind::merge;
-  task.device = device;
-  task.layer = layer;
-  task.rows = rows;
-  task.columns = all(heads);
-  task.input = arriving(kAttention);
-  task.output = kAttention;
-  return task;
 }
 
 void migrate_cache(model::TaskGraph& graph, const model::Transformer& transformer,
@@ -127,15 +102,20 @@ void migrate_cache(model::TaskGraph& graph, const model::Transformer& transforme
       std::vector<TaskIndex> after{other.made};
       if (before >= kUnasked) {
         const BufferRef hidden{BufferKind::hidden};
-        after.push_back(
-            graph.add(transfer(owner, other.device, layer, {prompt - 1, prompt}, 1, hidden, hidden),
-                      {over, arrived[i][before - kUnasked]}));
+        after.push_back(graph.add(
+            model::transfer_task(
+                {.device = owner, .layer = layer, .rows = {prompt - 1, prompt}, .columns = {0, 1}},
+                other.device, hidden, hidden),
+            {over, arrived[i][before - kUnasked]}));
       }
       const BufferRef cache{BufferKind::key_value};
-      Task task = transfer(other.device, owner, layer, rows,
-                           2 * transformer.kv_heads * transformer.head_dim, cache, cache);
-      task.wire = graph.wire();
-      arrived[i].push_back(graph.add(task, after));
+      arrived[i].push_back(graph.add(
+          model::transfer_task({.device = other.device,
+                                .layer = layer,
+                                .rows = rows,
+                                .columns = all(2 * transformer.kv_heads * transformer.head_dim)},
+                               owner, cache, cache, graph.wire()),
+          after));
     }
   }
 }

@@ -34,10 +34,6 @@ struct SpreadRows {
                                                           std::int32_t layer,
                                                           std::span<const SpreadRows> all);
 
-// y += what arrived of the same rows over other keys, with its softmax.
-[[nodiscard]] model::Task merge_task(model::DeviceIndex device, std::int32_t layer,
-                                     model::Range rows, std::int64_t heads);
-
 // Rows of a prompt, the batch's only sequence, whose keys and values `device` has.
 struct KeptRows {
   model::DeviceIndex device = 0;

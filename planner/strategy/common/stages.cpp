@@ -71,15 +71,16 @@ bool has_groups(const Plan& plan) {
 
 bool joins(const Plan& plan) {
   const Strategy& strategy = find_strategy(plan.strategy);
-  return strategy.joins() || (strategy.splits_layers && has_groups(plan));
+  return strategy.sharding.has_collective() ||
+         (strategy.sharding.splits_layers() && has_groups(plan));
 }
 
 bool parts_rows(const Plan& plan) {
-  return find_strategy(plan.strategy).parts_rows || plan.group_strategy == kGalaxyGroups;
+  return sharding_of(plan).splits_rows() || plan.group_strategy == kGalaxyGroups;
 }
 
 bool has_tiles(const Plan& plan) {
-  return find_strategy(plan.strategy).tiles || plan.group_strategy == kGalaxyGroups;
+  return sharding_of(plan).exchanges_rows() || plan.group_strategy == kGalaxyGroups;
 }
 
 void check_stages(const Plan& plan) {

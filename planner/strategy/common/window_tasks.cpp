@@ -1,6 +1,7 @@
 #include "planner/strategy/common/window_tasks.hpp"
 
 #include "model/base/error.hpp"
+#include "model/graph/tasks.hpp"
 
 namespace tandem::planner {
 
@@ -8,7 +9,6 @@ using model::DeviceIndex;
 using model::Range;
 using model::Task;
 using model::TaskIndex;
-using model::TaskKind;
 using model::WeightBlock;
 
 WindowTasks::WindowTasks(model::TaskGraph& graph, const Plan& plan) : graph_(&graph), plan_(&plan) {
@@ -46,13 +46,7 @@ TaskIndex WindowTasks::load(DeviceIndex device, WeightBlock block, std::int32_t 
   require(next.block == block && next.layer == layer && next.columns.contains(columns),
           "window: not the device's next streamed block");
 
-  Task task;
-  task.kind = TaskKind::load;
-  task.lane = model::LaneKind::disk;
-  task.block = block;
-  task.device = device;
-  task.layer = layer;
-  task.columns = next.columns;
+  const Task task = model::load_task(device, block, layer, next.columns);
   // The sum of the block before does not come to this device.
   if (state.computed >= 0) reduced(device, {&state.computed, 1});
   const auto window = static_cast<std::size_t>(state.window.blocks);
@@ -93,13 +87,8 @@ void WindowTasks::reduced(DeviceIndex device, std::span<const TaskIndex> sum) {
 void WindowTasks::release(DeviceIndex device, std::span<const TaskIndex> after) {
   Device& state = at(device);
   const StreamedBlock& block = state.blocks[state.releases.size()];
-  Task task;
-  task.kind = TaskKind::release;
-  task.block = block.block;
-  task.device = device;
-  task.layer = block.layer;
-  task.columns = block.columns;
-  state.releases.push_back(graph_->add(task, after));
+  state.releases.push_back(
+      graph_->add(model::release_task(device, block.block, block.layer, block.columns), after));
 }
 
 void WindowTasks::finish() {

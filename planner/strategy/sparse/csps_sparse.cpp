@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/base/error.hpp"
+#include "model/graph/tasks.hpp"
 #include "planner/strategy/common/block.hpp"
 #include "planner/strategy/common/head.hpp"
 #include "planner/strategy/common/rows.hpp"
@@ -19,9 +20,7 @@ using model::BufferKind;
 using model::BufferRef;
 using model::DeviceIndex;
 using model::Range;
-using model::Task;
 using model::TaskIndex;
-using model::TaskKind;
 using model::WeightBlock;
 
 constexpr std::int32_t kOpen = model::kCausal.end;
@@ -38,14 +37,6 @@ Range times(Range range, std::int64_t factor) {
   return {range.begin * f, range.end * f};
 }
 
-void declare(model::TaskGraph& graph, const Plan& plan) {
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    const model::Share& share = plan.devices[d].share;
-    declare_buffers(graph, plan, static_cast<DeviceIndex>(d),
-                    sparse_buffers(plan, share, share.head && heads_at_once(plan)));
-  }
-}
-
 // One sequence's step, as devices make it of their tasks.
 class Lowering {
  public:
@@ -55,7 +46,6 @@ class Lowering {
         heads_(all(plan.model.heads)),
         graph_(batch, plan.wire),
         window_(graph_, plan) {
-    declare(graph_, plan);
     for (const DeviceIndex device : sparse_->order)
       places_.push_back({.device = device, .tasks = {graph_, plan.model, device, &window_}});
   }
@@ -125,40 +115,19 @@ class Lowering {
 
   TaskIndex send(std::size_t from, std::size_t to, BufferRef input, BufferRef output,
                  std::int32_t layer, Range rows, Range columns, TaskIndex after) {
-    Task task;
-    task.kind = TaskKind::transfer;
-    task.lane = model::LaneKind::channel;
-    task.device = places_[from].device;
-    task.peer = places_[to].device;
-    task.layer = layer;
-    task.rows = rows;
-    task.columns = columns;
-    task.input = input;
-    task.output = output;
     // Lists, softmax and scores are no activations.
     const bool activations = input.kind == BufferKind::query ||
                              input.kind == BufferKind::gathered ||
                              input.kind == BufferKind::attention;
-    if (activations) task.wire = graph_.wire();
-    return graph_.add(task, {after});
+    return graph_.add(
+        model::transfer_task(extent(from, layer, rows, columns), places_[to].device, input, output,
+                             activations ? graph_.wire() : model::WireFormat::f32),
+        {after});
   }
 
-  TaskIndex add(std::size_t place, Task task, const std::vector<TaskIndex>& after = {}) {
-    task.device = places_[place].device;
-    return graph_.add(task, after);
-  }
-
-  static Task make(TaskKind kind, std::int32_t layer, Range rows, Range columns, BufferRef input,
-                   BufferRef output) {
-    Task task;
-    task.kind = kind;
-    task.layer = layer;
-    task.rows = rows;
-    task.columns = columns;
-    task.input = input;
-    task.output = output;
-    task.statistics = kind == TaskKind::attend;
-    return task;
+  [[nodiscard]] model::TaskExtent extent(std::size_t place, std::int32_t layer, Range rows,
+                                         Range columns) const {
+    return {.device = places_[place].device, .layer = layer, .rows = rows, .columns = columns};
   }
 
   void scatter() {
@@ -218,10 +187,10 @@ class Lowering {
     for (const KeptPart& part : level.of.parts()) {
       for (std::size_t i = 0; part.lists && i < places_.size(); ++i) {
         if (!level.of.takes_part(i)) continue;
-        Task task = make(TaskKind::select, layer, places_[i].rows, part.heads, {BufferKind::scores},
-                         at(BufferKind::selection, level.of.number()));
-        task.keys = part.kept[i];
-        level.listed[i] = add(i, task);
+        level.listed[i] = graph_.add(
+            model::select_task(extent(i, layer, places_[i].rows, part.heads), part.kept[i],
+                               at(BufferKind::selection, level.of.number())),
+            {});
       }
     }
   }
@@ -230,9 +199,9 @@ class Lowering {
   void gather(std::size_t place, const LevelTasks& level, const KeptPart& part, BufferKind from,
               BufferKind to, std::int32_t layer, Range rows, TaskIndex& last) {
     if (rows.empty()) return;
-    Task task = make(TaskKind::gather, layer, rows, part.heads, {from}, at(to, level.of.number()));
-    task.selection = level.of.list(part);
-    last = add(place, task);
+    last = graph_.add(model::gather_task(extent(place, layer, rows, part.heads), {from},
+                                         at(to, level.of.number()), level.of.list(part)),
+                      {});
   }
 
   void gather(LevelTasks& level, std::int32_t layer) {
@@ -287,15 +256,15 @@ class Lowering {
   void attend_own(std::size_t i, std::int32_t layer, bool scored) {
     Place& place = places_[i];
     if (place.active.empty()) return;
-    Task task = make(TaskKind::attend, layer, place.active, heads_, {BufferKind::query},
-                     {BufferKind::attention});
-    task.keys = place.rows;
-    task.statistics = scored || std::ranges::any_of(levels_, [&](const LevelTasks& level) {
-                        return std::ranges::any_of(level.of.parts(), [&](const KeptPart& part) {
-                          return !level.of.queries(part, i).empty();
-                        });
-                      });
-    place.attended = add(i, task, {place.projected});
+    const bool merged = std::ranges::any_of(levels_, [&](const LevelTasks& level) {
+      return std::ranges::any_of(level.of.parts(), [&](const KeptPart& part) {
+        return !level.of.queries(part, i).empty();
+      });
+    });
+    place.attended =
+        graph_.add(model::attend_task(extent(i, layer, place.active, heads_),
+                                      {.keys = place.rows, .statistics = scored || merged}),
+                   {place.projected});
   }
 
   // Everybody's heads of what each place asks.
@@ -304,12 +273,14 @@ class Lowering {
     level.last_attended.assign(places_.size(), -1);
     level.each_piece([&](const KeptPart& part, std::size_t i, Range rows, std::size_t piece) {
       for (const std::size_t j : level.by.attending(part, i)) {
-        Task task = make(TaskKind::attend, layer, rows, level.by.heads(part, i, j),
-                         at(BufferKind::query, level.of.number()),
-                         at(BufferKind::attention, level.of.number()));
-        task.keys = level.of.asked(part, i);
-        task.selection = level.of.list(part);
-        level.last_attended[j] = add(j, task, level.arrivals(i, piece, j));
+        level.last_attended[j] =
+            graph_.add(model::attend_task(extent(j, layer, rows, level.by.heads(part, i, j)),
+                                          {.keys = level.of.asked(part, i),
+                                           .statistics = true,
+                                           .selection = level.of.list(part),
+                                           .query = at(BufferKind::query, level.of.number()),
+                                           .output = at(BufferKind::attention, level.of.number())}),
+                       level.arrivals(i, piece, j));
         level.attended.push_back(level.last_attended[j]);
       }
     });
@@ -332,9 +303,9 @@ class Lowering {
         send(j, i, result, result, layer, rows, times(heads, d), made);
         there.push_back(send(j, i, softmax, softmax, layer, rows, times(heads, 2), made));
       }
-      Task task = make(TaskKind::merge, layer, rows, part.heads, result, {BufferKind::attention});
-      task.selection = level.of.list(part);
-      places_[i].attended = add(i, task, there);
+      places_[i].attended = graph_.add(
+          model::merge_task(extent(i, layer, rows, part.heads), result, level.of.list(part)),
+          there);
     });
   }
 
@@ -363,10 +334,9 @@ class Lowering {
   void weigh(std::int32_t layer) {
     for (std::size_t i = 0; i < places_.size(); ++i) {
       if (places_[i].rows.empty()) continue;
-      Task task = make(TaskKind::score, layer, places_[i].rows, heads_, {BufferKind::query},
-                       {BufferKind::scores});
-      task.keys = places_[i].rows;
-      add(i, task);
+      graph_.add(model::score_task(extent(i, layer, places_[i].rows, heads_), places_[i].rows,
+                                   {BufferKind::query}, {BufferKind::scores}),
+                 {});
     }
     for (LevelTasks& level : levels_) weigh(level, layer);
   }
@@ -379,14 +349,14 @@ class Lowering {
       for (std::size_t i = 0; i < places_.size(); ++i) {
         if (level.of.keys(part, i).empty()) continue;
         for (const std::size_t j : level.by.attending(part, i)) {
-          Task task = make(TaskKind::score, layer, level.of.askers(part, i),
-                           level.by.heads(part, i, j), at(BufferKind::query, level.of.number()),
-                           at(BufferKind::scores, level.of.number()));
-          task.keys = level.of.keys(part, i);
-          task.selection = level.of.list(part);
           // What the keys' owner sent has come before, for attention.
           const Range asking = level.of.asking_places(i);
-          last[j] = add(j, task, level.arrivals(asking, j));
+          last[j] =
+              graph_.add(model::score_task(
+                             extent(j, layer, level.of.askers(part, i), level.by.heads(part, i, j)),
+                             level.of.keys(part, i), at(BufferKind::query, level.of.number()),
+                             at(BufferKind::scores, level.of.number()), level.of.list(part)),
+                         level.arrivals(asking, j));
           level.weighed.push_back({.part = p, .owner = i, .by = j, .made = last[j]});
         }
       }
@@ -408,10 +378,9 @@ class Lowering {
       const TaskIndex made =
           here ? weighed.made
                : send(weighed.by, weighed.owner, own, arriving, layer, rows, columns, weighed.made);
-      Task task =
-          make(TaskKind::add, layer, rows, columns, here ? own : arriving, {BufferKind::scores});
-      task.selection = level.of.list(part);
-      add(weighed.owner, task, {made});
+      graph_.add(model::add_task(extent(weighed.owner, layer, rows, columns), here ? own : arriving,
+                                 {BufferKind::scores}, level.of.list(part)),
+                 {made});
     }
   }
 

@@ -13,7 +13,6 @@ using model::BufferKind;
 using model::BufferRef;
 using model::DeviceIndex;
 using model::Range;
-using model::TaskKind;
 
 // What is merged or added at once needs no slot of its own level.
 constexpr std::int16_t kAtOnce = 1;
@@ -44,31 +43,21 @@ void RowGroupAttention::choose(std::int32_t layer) {
   for (SparseLevel& level : levels_) level.choose(layer, rows_);
 }
 
-void RowGroupAttention::add(DeviceIndex device, TaskKind kind, Range rows, Range columns,
-                            BufferRef input, BufferRef output, Range keys, std::int8_t list) {
-  model::Task task;
-  task.kind = kind;
-  task.device = device;
-  task.layer = layer_;
-  task.rows = rows;
-  task.columns = columns;
-  task.input = input;
-  task.output = output;
-  task.selection = list;
-  if (!keys.empty()) task.keys = keys;
-  task.statistics = kind == TaskKind::attend && (!dense_ || scored_);
-  graph_->add(task, {});  // all in the order of the device's lane
+// All in the order of the device's lane.
+void RowGroupAttention::add(const model::Task& task) { graph_->add(task, {}); }
+
+model::TaskExtent RowGroupAttention::extent(DeviceIndex device, Range rows, Range columns) const {
+  return {.device = device, .layer = layer_, .rows = rows, .columns = columns};
 }
 
 void RowGroupAttention::attend(DeviceIndex device, Range heads) {
   if (dense_) {
-    return add(device, TaskKind::attend, {0, graph_->batch().rows()}, heads, {BufferKind::query},
-               {BufferKind::attention});
+    return add(model::attend_task(extent(device, {0, graph_->batch().rows()}, heads),
+                                  {.statistics = scored_}));
   }
   for (const Range rows : rows_) {
     if (!rows.empty())
-      add(device, TaskKind::attend, rows, heads, {BufferKind::query}, {BufferKind::attention},
-          rows);
+      add(model::attend_task(extent(device, rows, heads), {.keys = rows, .statistics = true}));
   }
   for (const SparseLevel& level : levels_) {
     for (const KeptPart& part : level.parts()) {
@@ -84,25 +73,29 @@ void RowGroupAttention::attend(DeviceIndex device, const SparseLevel& level, con
   const std::int8_t list = level.list(part);
   for (std::size_t i = 0; part.lists && i < rows_.size(); ++i) {
     if (!level.takes_part(i)) continue;
-    add(device, TaskKind::select, rows_[i], heads, {BufferKind::scores},
-        {BufferKind::selection, level.slot()}, part.kept[i]);
+    add(model::select_task(extent(device, rows_[i], heads), part.kept[i],
+                           {BufferKind::selection, level.slot()}));
     const Range queries = level.queries(part, i);
     const Range keys = level.keys(part, i);
     if (!queries.empty())
-      add(device, TaskKind::gather, queries, heads, {BufferKind::query},
-          {BufferKind::query, level.slot()}, {}, list);
+      add(model::gather_task(extent(device, queries, heads), {BufferKind::query},
+                             {BufferKind::query, level.slot()}, list));
     if (!keys.empty())
-      add(device, TaskKind::gather, keys, heads, {BufferKind::key_value},
-          {BufferKind::gathered, level.slot()}, {}, list);
+      add(model::gather_task(extent(device, keys, heads), {BufferKind::key_value},
+                             {BufferKind::gathered, level.slot()}, list));
   }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Range queries = level.queries(part, i);
     const Range keys = level.asked(part, i);
     if (queries.empty() || keys.empty()) continue;
-    add(device, TaskKind::attend, queries, heads, {BufferKind::query, list},
-        {BufferKind::attention, kAtOnce}, keys, list);
-    add(device, TaskKind::merge, queries, heads, {BufferKind::attention, kAtOnce},
-        {BufferKind::attention}, {}, list);
+    const model::TaskExtent asked = extent(device, queries, heads);
+    const BufferRef result{BufferKind::attention, kAtOnce};
+    add(model::attend_task(asked, {.keys = keys,
+                                   .statistics = true,
+                                   .selection = list,
+                                   .query = {BufferKind::query, list},
+                                   .output = result}));
+    add(model::merge_task(asked, result, list));
   }
 }
 
@@ -110,11 +103,13 @@ void RowGroupAttention::weigh(DeviceIndex device, Range heads) {
   if (!scored_) return;
   if (dense_) {
     const Range all{0, graph_->batch().rows()};
-    return add(device, TaskKind::score, all, heads, {BufferKind::query}, {BufferKind::scores}, all);
+    return add(model::score_task(extent(device, all, heads), all, {BufferKind::query},
+                                 {BufferKind::scores}));
   }
   for (const Range rows : rows_) {
     if (!rows.empty())
-      add(device, TaskKind::score, rows, heads, {BufferKind::query}, {BufferKind::scores}, rows);
+      add(model::score_task(extent(device, rows, heads), rows, {BufferKind::query},
+                            {BufferKind::scores}));
   }
   for (const SparseLevel& level : levels_) {
     for (const KeptPart& part : level.parts()) {
@@ -132,16 +127,17 @@ void RowGroupAttention::weigh(DeviceIndex device, const SparseLevel& level, cons
   for (std::size_t i = 0; part.lists && i < rows_.size(); ++i) {
     // The softmax over all levels.
     if (const Range queries = level.queries(part, i); !queries.empty())
-      add(device, TaskKind::gather, queries, heads, {BufferKind::softmax},
-          {BufferKind::softmax, list}, {}, list);
+      add(model::gather_task(extent(device, queries, heads), {BufferKind::softmax},
+                             {BufferKind::softmax, list}, list));
   }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Range keys = level.keys(part, i);
     if (keys.empty()) continue;
-    add(device, TaskKind::score, level.askers(part, i), heads, {BufferKind::query, list},
-        {BufferKind::scores, kAtOnce}, keys, list);
-    add(device, TaskKind::add, keys, {kv.begin - first_kv, kv.end - first_kv},
-        {BufferKind::scores, kAtOnce}, {BufferKind::scores}, {}, list);
+    const BufferRef weights{BufferKind::scores, kAtOnce};
+    add(model::score_task(extent(device, level.askers(part, i), heads), keys,
+                          {BufferKind::query, list}, weights, list));
+    add(model::add_task(extent(device, keys, {kv.begin - first_kv, kv.end - first_kv}), weights,
+                        {BufferKind::scores}, list));
   }
 }
 

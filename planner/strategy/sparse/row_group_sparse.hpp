@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/graph/tasks.hpp"
 #include "planner/strategy/sparse/sparse_level.hpp"
 
 namespace tandem::planner {
@@ -34,9 +35,9 @@ class RowGroupAttention {
   void weigh(model::DeviceIndex device, model::Range heads);
 
  private:
-  void add(model::DeviceIndex device, model::TaskKind kind, model::Range rows, model::Range columns,
-           model::BufferRef input, model::BufferRef output, model::Range keys = {},
-           std::int8_t list = 0);
+  void add(const model::Task& task);
+  [[nodiscard]] model::TaskExtent extent(model::DeviceIndex device, model::Range rows,
+                                         model::Range columns) const;
   void attend(model::DeviceIndex device, const SparseLevel& level, const KeptPart& part,
               model::Range heads);
   void weigh(model::DeviceIndex device, const SparseLevel& level, const KeptPart& part,

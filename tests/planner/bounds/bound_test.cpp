@@ -77,9 +77,9 @@ class Trial {
     planner::Plan plan{
         .strategy = strategy,
         .partition = "given",
-        .allreduce =
-            known.splits ? planner::AllreduceChoice{"star", "star"} : planner::AllreduceChoice{},
-        .tiles = known.tiles ? 1 : 0,
+        .allreduce = known.sharding.splits_heads() ? planner::AllreduceChoice{"star", "star"}
+                                                   : planner::AllreduceChoice{},
+        .tiles = known.sharding.exchanges_rows() ? 1 : 0,
         .model = small_model({.layers = random.integer(devices, devices + 2),
                               .heads = heads,
                               .kv_heads = random.integer(0, 1) == 0 ? heads : 1,
@@ -106,7 +106,7 @@ class Trial {
   // Every split with a random collective, master and number of tiles; on few devices every master.
   void run(Tally& tally) {
     const auto devices = static_cast<std::size_t>(plan_.cluster.size());
-    const bool layers = planner::find_strategy(plan_.strategy).splits_layers;
+    const bool layers = planner::sharding_of(plan_).splits_layers();
     for (const Counts& heads :
          compositions(layers ? plan_.model.layers : plan_.model.heads, devices)) {
       if (layers) {

@@ -78,14 +78,14 @@ Plan random_plan(Draw& draw) {
       .partition = "equal",
       .workload = {.prompt_tokens = draw.number(1, 12), .new_tokens = draw.number(1, 9)}};
   const planner::Strategy& known = planner::find_strategy(strategy);
-  if (known.joins()) {
+  if (known.sharding.has_collective()) {
     const std::vector<std::string> sums{"star", "tree", "ring", "halving", "hierarchical"};
     request.allreduce = draw.of(sums) + "," + draw.of(sums);
   }
   request.capacity = draw.capacity(strategy == "pipeline");
-  if (known.joins_prompts_only()) request.capacity.sequences = request.capacity.steps = 1;
-  if (known.tiles) request.tiles = static_cast<std::int32_t>(draw.number(0, 4));
-  if (known.streams && strategy != "pipeline" && draw.number(0, 3) == 0)
+  if (known.sharding.joins_prompts_only()) request.capacity.sequences = request.capacity.steps = 1;
+  if (known.sharding.exchanges_rows()) request.tiles = static_cast<std::int32_t>(draw.number(0, 4));
+  if (known.sharding.may_stream() && strategy != "pipeline" && draw.number(0, 3) == 0)
     request.window = {.blocks = 2, .retain = std::nullopt};
   if (draw.number(0, 2) == 0 && planner::head_obstacle(request).empty())
     request.head = planner::HeadPlacement::split;
@@ -134,7 +134,7 @@ TEST_CASE("planner/storage: no step within the capacity needs more than the plan
     const model::Extents extents = planner::serving_extents(capacity);
     const std::vector<model::DeviceStorage> reserved = planner::storage_of(plan, extents);
     const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan, extents);
-    const bool parts = planner::find_strategy(plan.strategy).parts_rows;
+    const bool parts = planner::sharding_of(plan).splits_rows();
     const std::vector<double> records = planner::most_records(plan, capacity, 1);
     for (int steps = 0; steps < 4; ++steps) {
       // As many steps as may be in flight, each of sequences of its own.

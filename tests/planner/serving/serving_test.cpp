@@ -169,7 +169,7 @@ TEST_CASE("planner/serving: random workloads are served whole, within the capaci
       }
       RequestScheduler scheduler(requests, policy, {.chunk = chunk, .capacity = capacity});
       const model::RunRecorder recorder = predicted(plan, scheduler);
-      check_schedule(requests, capacity, chunk, policy.several, recorder);
+      check_schedule(requests, capacity, chunk, policy.several(), recorder);
       const auto results = planner::request_results(requests, recorder.served());
       for (const model::RequestResult& result : results) {
         CHECK(result.ttft_s > 0.0);

@@ -37,12 +37,12 @@ TEST_CASE("planner/announcement: in every lowering each device waits for data of
   int lowered = 0;
   for (const planner::Strategy& strategy : planner::strategies()) {
     for (const std::string& allreduce : kAllreduces) {
-      if (!strategy.joins() && allreduce != "star") continue;
+      if (!strategy.sharding.has_collective() && allreduce != "star") continue;
       for (int devices = 1; devices <= 5; ++devices) {
         for (const model::Family family :
              {model::Family::llama, model::Family::gpt2, model::Family::opt, model::Family::bert}) {
           for (const std::int32_t window : {0, 2}) {
-            if (window > 0 && !strategy.streams) continue;
+            if (window > 0 && !strategy.sharding.may_stream()) continue;
             const bool encodes = family == model::Family::bert;
             CAPTURE(strategy.name);
             CAPTURE(allreduce);

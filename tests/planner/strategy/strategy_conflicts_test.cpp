@@ -37,11 +37,11 @@ std::vector<Lowered> plans(int most_devices, const std::vector<model::Family>& f
   std::vector<Lowered> all;
   for (const planner::Strategy& strategy : planner::strategies()) {
     for (const std::string& allreduce : kAllreduces) {
-      if (!strategy.joins() && allreduce != "star") continue;
+      if (!strategy.sharding.has_collective() && allreduce != "star") continue;
       for (int devices = 1; devices <= most_devices; ++devices) {
         for (const model::Family family : families) {
           for (const std::int32_t window : {0, 1, 3}) {
-            if (window > 0 && !strategy.streams) continue;
+            if (window > 0 && !strategy.sharding.may_stream()) continue;
             all.push_back({strategy.name + " " + allreduce + " on " + std::to_string(devices) +
                                ", family " + std::to_string(static_cast<int>(family)) +
                                ", window " + std::to_string(window),

@@ -98,7 +98,7 @@ TEST_CASE("sim/communication: where nothing contends both evaluators hide the sa
     for (const std::int32_t tiles : {0, 2}) {
       CAPTURE(std::string(strategy));
       CAPTURE(tiles);
-      const bool tiled = planner::find_strategy(strategy).tiles;
+      const bool tiled = planner::find_strategy(strategy).sharding.exchanges_rows();
       if (tiles > 0 && !tiled) continue;
       const planner::Plan plan =
           planned(balanced(3), strategy, "equal", tiled ? std::optional(tiles) : std::nullopt, 40);

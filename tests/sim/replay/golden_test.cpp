@@ -269,7 +269,7 @@ void predict(const Case& c, const Plan& plan, Record& record) {
 void predict_served(const Case& c, const Plan& plan, Record& record) {
   const std::vector<planner::InferenceRequest> asked = requests();
   for (const planner::Policy& policy : planner::policies()) {
-    if (policy.budget) continue;  // the record has the others
+    if (policy.budget()) continue;  // the record has the others
     for (const bool simgrid : {false, true}) {
       planner::RequestScheduler scheduler(
           asked, policy,

@@ -1,20 +1,10 @@
+#include "planner/serving/policy/policy.hpp"
+
 #include <algorithm>
 
 #include "model/base/error.hpp"
-#include "planner/serving/policy/continuous.hpp"
-#include "planner/serving/policy/policy.hpp"
-#include "planner/serving/policy/recurrent_policy.hpp"
-#include "planner/serving/policy/sarathi.hpp"
-#include "planner/serving/policy/sequential.hpp"
-#include "planner/serving/policy/static_batch.hpp"
 
 namespace tandem::planner {
-
-const std::vector<Policy>& policies() {
-  static const std::vector<Policy> table{sequential_policy(), static_batch_policy(),
-                                         sarathi_policy(), continuous_policy(), recurrent_policy()};
-  return table;
-}
 
 const Policy& find_policy(std::string_view name) {
   std::string known;
@@ -26,13 +16,13 @@ const Policy& find_policy(std::string_view name) {
   throw Error("policy '" + std::string(name) + "': unknown, expected one of " + known);
 }
 
-bool serves(const Policy& policy, std::int64_t chunk) { return !policy.budget || chunk > 0; }
+bool serves(const Policy& policy, std::int64_t chunk) { return !policy.budget() || chunk > 0; }
 
 std::int64_t step_rows(const Policy& policy, std::int64_t reading, std::int64_t sequences,
                        std::int64_t chunk) {
-  if (policy.alone) return reading;
+  if (policy.alone()) return reading;
   const std::int64_t rows = reading + sequences - 1;
-  return policy.budget ? std::min(rows, chunk) : rows;
+  return policy.budget() ? std::min(rows, chunk) : rows;
 }
 
 std::size_t arrived(std::span<const double> arrivals, double time) {

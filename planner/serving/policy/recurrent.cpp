@@ -2,8 +2,6 @@
 // the next is on the device before: MDI-LLM's recurrent pipeline. As many go round as steps may be
 // in flight; the end of one lets the next in.
 
-#include "planner/serving/policy/recurrent_policy.hpp"
-
 #include "planner/serving/policy/continuous.hpp"
 
 namespace tandem::planner {
@@ -11,8 +9,7 @@ namespace tandem::planner {
 Policy recurrent_policy() {
   return {.name = "recurrent",
           .summary = "a step each, going round; who ends lets the next in",
-          .several = true,
-          .alone = true,
+          .step = StepContents::one_of_many,
           .admit = continuous_policy().admit};
 }
 

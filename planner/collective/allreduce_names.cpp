@@ -4,13 +4,9 @@
 #include "model/base/error.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/collective/composed.hpp"
-#include "planner/collective/halving.hpp"
 #include "planner/collective/hierarchical.hpp"
-#include "planner/collective/ring.hpp"
-#include "planner/collective/star.hpp"
-#include "planner/collective/tree.hpp"
 
-// The table of collectives, and their names.
+// Names of collectives and of their compositions.
 
 namespace tandem::planner {
 namespace {
@@ -54,13 +50,6 @@ std::optional<Allreduce> parse_composition(std::string_view text) {
 }
 
 }  // namespace
-
-const std::vector<Collective>& collectives() {
-  static const std::vector<Collective> table{star_collective(), tree_collective(),
-                                             ring_collective(), halving_collective(),
-                                             hierarchical_collective()};
-  return table;
-}
 
 std::string allreduce_names() {
   std::string names;
