@@ -369,7 +369,7 @@ std::int64_t of_vocab(const model::Transformer& t, double fraction) {
   return std::max<std::int64_t>(1, std::llround(fraction * rows));
 }
 
-constexpr std::int32_t kSequences = 16;
+constexpr std::int32_t kSequences = 16;  // whose logits are computed at once
 
 }  // namespace
 
@@ -386,7 +386,7 @@ ProfilePart::ProfilePart(const model::Transformer& transformer, double fraction,
 
 void ProfilePart::step(std::int32_t rows, std::int32_t past, const ProfileClock& clock,
                        ProfileLog& log) {
-  const std::int32_t layers = rows > kNewTokenRows ? 1 : std::numeric_limits<std::int32_t>::max();
+  const std::int32_t layers = rows > kSequences ? 1 : std::numeric_limits<std::int32_t>::max();
   rig_.step(rows, past, layers, clock, log);
   head_.step(rows, clock, log);
 }

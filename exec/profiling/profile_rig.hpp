@@ -118,7 +118,7 @@ class ProfilePart {
   };
   ProfilePart(const model::Transformer& transformer, double fraction, const Sizes& sizes);
 
-  // One step of new tokens, of up to kNewTokenRows sequences, through all layers; or of a prompt,
+  // One step of new tokens, of up to 16 sequences, through all layers and the head; or of a prompt,
   // which computes for long with each byte of weights, so that one layer tells what all take.
   void step(std::int32_t rows, std::int32_t past, const ProfileClock& clock, ProfileLog& log);
 
