@@ -36,7 +36,7 @@ class Moves(Geometries):
         return json.loads(out.read_text())
 
     def measure_machine(self):
-        self.call("profile", "--model", WEIGHTS, "--seconds", self.seconds, "--disk", "none", "--out", self.machine, "--quiet")
+        self.call("profile", "--model", WEIGHTS, "--seconds", self.seconds, "--threads", 1, "--disk", "none", "--out", self.machine, "--quiet")
 
     @property
     def machine(self):

@@ -82,7 +82,7 @@ class Geometries:
     def profile(self, model):
         path = self.folder / f"{model}.profile.json"
         if not path.exists():
-            self.call("profile", "--model", self.weights(model), "--seconds", self.seconds, "--disk", "none", "--out", path,
+            self.call("profile", "--model", self.weights(model), "--seconds", self.seconds, "--threads", 1, "--disk", "none", "--out", path,
                       "--quiet")
         return path
 

@@ -109,7 +109,7 @@ class Fidelity:
         return weights
 
     def profile(self, name, seconds):
-        self.call("profile", "--model", self.model(name), "--seconds", seconds, "--disk", "none", "--out",
+        self.call("profile", "--model", self.model(name), "--seconds", seconds, "--threads", 1, "--disk", "none", "--out",
                   self.folder / f"{name}.profile.json", "--quiet")
 
     def predict(self, name):

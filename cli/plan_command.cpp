@@ -395,7 +395,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   request = planner::for_devices(std::move(request), devices.used);
-  request.profiles = device_profiles(request.cluster, options.all("profile"));
+  request.profiles = device_profiles(options, request.cluster);
   request.cluster =
       model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
   std::optional<planner::SpChoice> of_two;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <thread>
 
 #include "cli/files/files.hpp"
@@ -16,11 +18,13 @@
 #include "cli/flags/shown.hpp"
 #include "exec/kernels/integer_choice.hpp"
 #include "exec/profiling/profile.hpp"
+#include "exec/profiling/profile_check.hpp"
 #include "exec/profiling/profile_disk.hpp"
 #include "exec/weights/store/block_store.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/range.hpp"
+#include "model/base/statistics.hpp"
 #include "model/base/text_table.hpp"
 
 namespace tandem::cli {
@@ -147,6 +151,26 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
   table.print(out);
 }
 
+// Relative errors on sizes that the profile was not fitted to, by kind.
+void print_check(const model::Transformer& transformer, const model::DeviceProfile& profile,
+                 exec::KernelSet kernels, std::ostream& out) {
+  const auto percent = [](double part) { return model::fixed(100.0 * part, 1) + "%"; };
+  out << "\nPredicted beside measured, sizes that were held out, " << profile.threads
+      << (profile.threads == 1 ? " thread\n\n" : " threads\n\n");
+  model::Table table({"task", "sizes", "median error", "95th percentile", "bias"});
+  for (const exec::HeldOutErrors& of_kind : exec::check_profile(transformer, profile, kernels)) {
+    std::string name(model::to_string(of_kind.kind));
+    if (model::reads_weights(of_kind.kind))
+      name += " (" + std::string(to_string(of_kind.format)) + ")";
+    std::vector<double> sizes;
+    for (const double error : of_kind.errors) sizes.push_back(std::abs(error));
+    table.add({name, std::to_string(sizes.size()), percent(model::quantile(sizes, 0.5)),
+               percent(model::quantile(sizes, 0.95)),
+               percent(model::quantile(of_kind.errors, 0.5))});
+  }
+  table.print(out);
+}
+
 }  // namespace
 
 int profile_command(const Arguments& arguments, std::ostream& out) {
@@ -157,26 +181,32 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
            "task, and what its disk reads a second, for 'tandem plan --profile'. Run it on an\n"
            "otherwise idle machine.",
        .positionals = {},
-       .flags = {{"model", "M", "matrices of this model's sizes [tinyllama-1.1b]"},
-                 {"dtype", "TYPE",
-                  "measure weights in this format, too: f16, bf16, q8_0, q4_k and so on, or all",
-                  true},
-                 {"cache-type", "TYPE", "measure attention over a cache in this type, too: f16"},
-                 {"threads", "N", "threads of a task [1]"},
-                 kKernelsFlag,
-                 {"seconds", "S", "about how long it may take; less time, shorter prompts [20]"},
-                 {"disk", "BYTES", "write, read and remove a file this large: none [256MiB]"},
-                 {"cache", "DIR",
-                  "where: the folder that weights are streamed from [~/.cache/tandem]"},
-                 {"out", "FILE", "write the profile; - prints it instead of the table"},
-                 {"json", "", "print the profile as JSON"},
-                 {"quiet", "", "print no table"}}},
+       .flags =
+           {{"model", "M", "matrices of this model's sizes [tinyllama-1.1b]"},
+            {"dtype", "TYPE",
+             "measure weights in this format, too: f16, bf16, q8_0, q4_k and so on, or all", true},
+            {"cache-type", "TYPE", "measure attention over a cache in this type, too: f16"},
+            {"threads", "N", "threads of a task [both 1 and all cores]"},
+            kKernelsFlag,
+            {"seconds", "S", "about how long it may take; less time, fewer sizes of prompts [25]"},
+            {"check", "",
+             "then measure other sizes, some seconds a format, and print how far off the "
+             "profile is"},
+            {"disk", "BYTES", "write, read and remove a file this large: none [256MiB]"},
+            {"cache", "DIR", "where: the folder that weights are streamed from [~/.cache/tandem]"},
+            {"out", "FILE", "write the profile; - prints it instead of the table"},
+            {"json", "", "print the profile as JSON"},
+            {"quiet", "", "print no table"}}},
       arguments);
   const Shown show = shown(options);
   if (!show.file) options.refuse({"quiet"}, "but to leave no result; give '--out FILE'");
   exec::ProfileOptions measure;
   const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  measure.threads = static_cast<int>(options.integer_or("threads", 1, 1, cores));
+  if (options.has("threads")) {
+    measure.threads = {static_cast<int>(options.integer_or("threads", 1, 1, cores))};
+  } else if (cores > 1) {
+    measure.threads = {1, static_cast<int>(cores)};
+  }
   measure.kernels = kernels_of(options);
   measure.seconds = options.number_or("seconds", measure.seconds, 0.1, 3600.0);
   const std::string model_name = options.text_or("model", "tinyllama-1.1b");
@@ -188,6 +218,9 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   measure.formats = measured_formats(options, transformer);
   measure.half_cache = measures_half_cache(options);
   const std::optional<exec::DiskProfileOptions> disk = disk_options(options, transformer);
+  const bool check = options.has("check");
+  if (check && (options.has("json") || options.has("quiet")))
+    options.refuse({"check"}, "with '--json' or '--quiet', as it prints a table");
   options.settle();
 
   // As a run does.
@@ -199,16 +232,25 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   if (disk) rate = exec::measure_disk(*disk);
   measure.seconds -=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  model::DeviceProfile profile = exec::measure_profile(transformer, measure);
-  if (rate) {
+  std::vector<model::DeviceProfile> profiles = exec::measure_profiles(transformer, measure);
+  for (model::DeviceProfile& profile : profiles) {
+    if (!rate) continue;
     profile.disk_bandwidth = rate->rate;
     profile.source += "; " + disk_text(*rate, *disk);
   }
-  deliver(show, to_json(profile), out);
+  const std::string json = model::to_json(std::span<const model::DeviceProfile>(profiles));
+  deliver(show, json, out);
   if (show.json) {
-    out << to_json(profile);
+    out << json;
   } else if (show.table()) {
-    print_profile(profile, out);
+    for (const model::DeviceProfile& profile : profiles) {
+      if (&profile != &profiles.front()) out << '\n';
+      print_profile(profile, out);
+    }
+  }
+  if (check && !show.json) {
+    for (const model::DeviceProfile& profile : profiles)
+      print_check(transformer, profile, measure.kernels, out);
   }
   return 0;
 }

@@ -29,7 +29,7 @@
 #include "cli/views/result_tables.hpp"
 #include "cli/views/standard_output.hpp"
 #include "exec/gguf/gguf_file.hpp"
-#include "exec/runtime/available_memory.hpp"
+#include "exec/machine/available_memory.hpp"
 #include "exec/session/execute.hpp"
 #include "exec/session/hosts.hpp"
 #include "exec/session/master.hpp"
@@ -83,7 +83,9 @@ Syntax run_syntax() {
           {"seed", "S", "of sampling, with --temperature [0]"},
           {"hidden", "FILE.npy", "write an encoder's last hidden states, [tokens, hidden]"},
           {"logits", "FILE.npy", "write what each token was chosen from, [new tokens, vocabulary]"},
-          {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
+          {"threads", "N",
+           "computing threads of the master [its profile's, if the plan has one; all cores; 1 if "
+           "emulated]"},
           kKernelsFlag,
           {"key", "FILE", "shared key of the devices (with --hosts)"},
           {"dtype", "TYPE",
@@ -331,8 +333,10 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
     run.sampling = sampling_of(options);
   }
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  const int measured = job.plan.profiles[static_cast<std::size_t>(job.plan.master)].threads;
+  const std::int64_t usual = job.mode.emulate ? 1 : cores;
   run.threads =
-      static_cast<int>(options.integer_or("threads", job.mode.emulate ? 1 : cores, 1, 1024));
+      static_cast<int>(options.integer_or("threads", measured > 0 ? measured : usual, 1, 1024));
   run.kernels = kernels_of(options);
   run.timeline = options.has("trace");
   run.digest_weights = options.has("out");

@@ -34,6 +34,7 @@ tandem_tests(
     cli/whatif_command_test.cpp
     cli/workload_command_test.cpp
     cli/planned_command_test.cpp
+    cli/profile_command_test.cpp
     cli/served_command_test.cpp
     cli/sweep_command_test.cpp
     cli/streaming_command_test.cpp

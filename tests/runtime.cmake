@@ -13,7 +13,7 @@ tandem_tests(
     exec/runtime/cache_copies_run_test.cpp
     exec/runtime/generation_run_test.cpp
     exec/runtime/lanes_test.cpp
-    exec/runtime/available_memory_test.cpp
+    exec/machine/available_memory_test.cpp
     exec/emulation/pacer_test.cpp
     exec/runtime/program_run_test.cpp
     exec/runtime/random_graph_run_test.cpp

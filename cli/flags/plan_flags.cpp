@@ -22,8 +22,14 @@ namespace {
 
 using model::DeviceProfile;
 
-DeviceProfile read_profile(const std::string& path) {
-  return model::parse_profile_json(read_file(path), path);
+// What one `--profile` names.
+struct ProfileFile {
+  std::string path{};
+  std::vector<DeviceProfile> profiles{};  // by numbers of threads
+};
+
+ProfileFile read_profiles(const std::string& path) {
+  return {path, model::parse_profiles_json(read_file(path), path)};
 }
 
 // A number of blocks or layers, or a word for one or for the planner's choice.
@@ -139,6 +145,9 @@ Syntax plan_syntax() {
            "memory); all [all]"},
           {"master", "NAME", "device with prompt, embedding and head [the first]"},
           {"profile", "[NAME=]FILE", "measured speed of every device, or of one [nominal]", true},
+          {"threads", "N",
+           "with --profile: computing threads of every device [the most that were measured; the "
+           "fewest of emulated devices]"},
           {"out", "FILE", "write the plan; - prints it instead of the table"},
           {"json", "", "print JSON: what the table shows; without --out the plan"},
           {"quiet", "", "print no table: the exit code tells whether there is a plan"}}};
@@ -185,22 +194,25 @@ WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
   return wanted;
 }
 
-std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
-                                           const std::vector<std::string>& given) {
-  std::optional<DeviceProfile> common;
-  std::vector<std::optional<DeviceProfile>> own(cluster.devices().size());
+std::vector<DeviceProfile> device_profiles(const Options& options, const model::Cluster& cluster) {
+  const std::vector<std::string> given = options.all("profile");
+  if (given.empty()) options.refuse({"threads"}, "without '--profile', whose threads it chooses");
+  std::optional<int> threads;
+  if (options.has("threads")) threads = static_cast<int>(options.integer_or("threads", 1, 1, 1024));
+  std::optional<ProfileFile> common;
+  std::vector<std::optional<ProfileFile>> own(cluster.devices().size());
   for (const std::string& text : given) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos) {
       if (common)
         throw Usage("flag '--profile' is given twice for every device; write NAME=FILE for one");
-      common = read_profile(text);
+      common = read_profiles(text);
       continue;
     }
     const auto device = static_cast<std::size_t>(cluster.find(text.substr(0, equals)));
     if (own[device])
       throw Usage("flag '--profile' is given twice for device '" + text.substr(0, equals) + "'");
-    own[device] = read_profile(text.substr(equals + 1));
+    own[device] = read_profiles(text.substr(equals + 1));
   }
   if (common && std::ranges::all_of(own, [](const auto& one) { return one.has_value(); }))
     throw Usage(
@@ -208,8 +220,11 @@ std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
         "leave it out");
   std::vector<DeviceProfile> profiles = model::stated_profiles(cluster);
   for (std::size_t i = 0; i < own.size(); ++i) {
-    if (own[i] || common)
-      profiles[i] = slowed(own[i] ? *own[i] : *common, cluster.devices()[i].slowdown);
+    const std::optional<ProfileFile>& file = own[i] ? own[i] : common;
+    if (!file) continue;
+    const double slowdown = cluster.devices()[i].slowdown;
+    const bool emulated = slowdown != 1.0 || (!own[i] && own.size() > 1);
+    profiles[i] = slowed(with_threads(file->profiles, threads, emulated, file->path), slowdown);
   }
   return profiles;
 }

@@ -30,9 +30,12 @@ struct WantedDevices {
 [[nodiscard]] WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
                                        const planner::Strategy& strategy, bool any);
 // One a device from `--profile F` (every device) and `--profile NAME=F` (that one), made slower as
-// the scenario says; nominal where none is given, with the program's memory as stated.
-[[nodiscard]] std::vector<model::DeviceProfile> device_profiles(
-    const model::Cluster& cluster, const std::vector<std::string>& given);
+// the scenario says; nominal where none is given, with the program's memory as stated. Of several
+// numbers of threads `--threads`; without it the most that were measured, but the fewest for a
+// device that others share its machine with: one that is slowed down, or one of several with the
+// same profile.
+[[nodiscard]] std::vector<model::DeviceProfile> device_profiles(const Options& options,
+                                                                const model::Cluster& cluster);
 // `--window`, `--retain`; as few devices as hold it keep weights in memory unless a window is
 // given.
 [[nodiscard]] planner::WindowRequest window_of(const Options& options,

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "exec/profiling/profile.hpp"
+#include "exec/profiling/profile_rig.hpp"
 
 namespace tandem::exec {
 namespace {

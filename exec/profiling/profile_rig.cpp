@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "exec/profiling/synthetic_shard.hpp"
@@ -30,7 +31,8 @@ constexpr BufferRef kNormed{BufferKind::normed};
 constexpr std::size_t kSlots = std::size_t{6} << 20U;
 constexpr std::size_t kMostSlots = 64;
 
-// Values of the order of real weights; cheap, as there are hundreds of millions.
+// Values of the order of real weights, the same after kPatternRows rows.
+constexpr std::int32_t kPatternRows = 16;
 float pattern(const WeightElement& e) {
   return 0.01F * static_cast<float>((e.row * 31 + e.column * 17) % 16 - 8);
 }
@@ -121,6 +123,20 @@ void ProfileLog::add(TaskKind kind, const model::Work& work, double seconds) {
   seconds_[{kind, work.intensity, work.streamed_bytes, work.format}].push_back(seconds);
 }
 
+void ProfileLog::add(const ProfileLog& other) {
+  for (const auto& [size, seconds] : other.seconds_) {
+    std::vector<double>& all = seconds_[size];
+    all.insert(all.end(), seconds.begin(), seconds.end());
+  }
+}
+
+double ProfileLog::seconds() const {
+  double sum = 0.0;
+  for (const auto& [size, seconds] : seconds_)
+    sum = std::accumulate(seconds.begin(), seconds.end(), sum);
+  return sum;
+}
+
 std::vector<ProfileSample> ProfileLog::samples(TaskKind kind,
                                                std::optional<model::WeightFormat> format) const {
   std::vector<ProfileSample> samples;
@@ -158,7 +174,7 @@ ProfileRig::ProfileRig(const Options& options)
                       layers_for(options.transformer, options.fraction, options.layer_bytes))),
       share_(share_of(transformer_, options.fraction, transformer_.layers)),
       compute_(
-          transformer_, synthetic_shard(transformer_, share_, pattern),
+          transformer_, synthetic_shard(transformer_, share_, pattern, kPatternRows),
           {.max_rows = options.max_rows,
            .cache_positions = std::max<std::int64_t>(options.max_positions, model::kCacheBlock),
            .buffers = buffers_of(transformer_, share_),
@@ -196,14 +212,14 @@ void ProfileRig::copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& 
           timed(clock, [&] { compute_.write_rows(partial, all, columns, arrived); }));
 }
 
-void ProfileRig::drop_half(const model::Batch& batch, std::int32_t rows, const ProfileClock& clock,
-                           ProfileLog& log) {
+void ProfileRig::drop_half(const model::Batch& batch, std::int32_t layer, std::int32_t rows,
+                           const ProfileClock& clock, ProfileLog& log) {
   const Range all{0, rows};
   const Range kept{0, (rows + 1) / 2};
   const auto make = [&](TaskKind kind, BufferRef input, BufferRef output, Range of, Range keys,
                         std::int8_t list) {
     return Task{.kind = kind,
-                .layer = static_cast<std::int32_t>(transformer_.layers - 1),
+                .layer = layer,
                 .rows = of,
                 .columns = dropping_heads(transformer_, share_),
                 .keys = keys,
@@ -233,8 +249,8 @@ void ProfileRig::drop_half(const model::Batch& batch, std::int32_t rows, const P
   run(batch, make(TaskKind::merge, own_attention, attention, kept, {}, kList), clock, log);
 }
 
-void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& clock,
-                      ProfileLog& log) {
+void ProfileRig::step(std::int32_t rows, std::int32_t past, std::int32_t layers,
+                      const ProfileClock& clock, ProfileLog& log) {
   fill(compute_, rows, transformer_.hidden);
   const model::Batch batch{{{0, past, rows}}};
   compute_.reset();
@@ -246,7 +262,10 @@ void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& 
   const BufferRef activation{BufferKind::activation};
   const BufferRef partial{BufferKind::partial};
   const BufferRef normed = transformer_.architecture().post_norm() ? kHidden : kNormed;
-  for (const std::int32_t layer : share_.layers) {
+  std::int32_t layer = next_layer_;
+  for (std::int32_t i = 0; i < std::min(layers, share_.layers.size()); ++i) {
+    layer = next_layer_;
+    next_layer_ = (layer + 1) % share_.layers.size();
     const auto task = [&](TaskKind kind, Range columns, BufferRef input, BufferRef output,
                           WeightBlock block = WeightBlock::none) {
       run(batch,
@@ -272,7 +291,7 @@ void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& 
     task(TaskKind::add, hidden, partial, kHidden);
   }
   if (rows > 1 && past == 0 && !dropping_heads(transformer_, share_).empty())
-    drop_half(batch, rows, clock, log);
+    drop_half(batch, layer, rows, clock, log);
 }
 
 namespace {
@@ -296,7 +315,8 @@ ProfileHead::ProfileHead(const model::Transformer& transformer, std::int64_t voc
     : transformer_(with_head(transformer, vocab)),
       sequences_(sequences),
       compute_(transformer_,
-               synthetic_shard(transformer_, {{0, 0}, {0, 0}, {0, 0}, true, true}, pattern),
+               synthetic_shard(transformer_, {{0, 0}, {0, 0}, {0, 0}, true, true}, pattern,
+                               kPatternRows),
                {.max_rows = max_rows,
                 .cache_positions = 1,
                 .sequences = sequences,
@@ -332,6 +352,43 @@ void ProfileHead::step(std::int32_t rows, const ProfileClock& clock, ProfileLog&
   const Task sample{.kind = TaskKind::sample, .rows = {0, 1}, .columns = vocab};
   log.add(TaskKind::sample, model::work_of(transformer_, batch, sample),
           timed(clock, [&] { (void)sampler_.sample(compute_.logits()); }));
+}
+
+namespace {
+
+// The part of a layer, of `fraction` of it, that is no larger than what is measured at most.
+double of_layer(const model::Transformer& t, double fraction) {
+  constexpr double kLargest = 256.0 * 1024 * 1024;
+  return fraction * std::min(1.0, kLargest / model::weight_bytes(t, share_of(t, 1.0, 1)));
+}
+
+std::int64_t of_vocab(const model::Transformer& t, double fraction) {
+  constexpr double kLargest = 128.0 * 1024 * 1024;
+  const double rows =
+      std::min(static_cast<double>(t.vocab), kLargest / static_cast<double>(t.head_row_bytes()));
+  return std::max<std::int64_t>(1, std::llround(fraction * rows));
+}
+
+constexpr std::int32_t kSequences = 16;  // whose logits are computed at once
+
+}  // namespace
+
+ProfilePart::ProfilePart(const model::Transformer& transformer, double fraction, const Sizes& sizes)
+    : rig_({.transformer = transformer,
+            .fraction = of_layer(transformer, fraction),
+            .layer_bytes = sizes.layer_bytes,
+            .max_rows = sizes.max_rows,
+            .max_positions = sizes.max_positions,
+            .threads = sizes.threads,
+            .kernels = sizes.kernels}),
+      head_(transformer, of_vocab(transformer, fraction), sizes.max_rows,
+            std::min(sizes.max_rows, kSequences), sizes.threads, sizes.kernels) {}
+
+void ProfilePart::step(std::int32_t rows, std::int32_t past, const ProfileClock& clock,
+                       ProfileLog& log) {
+  const std::int32_t layers = rows > kSequences ? 1 : std::numeric_limits<std::int32_t>::max();
+  rig_.step(rows, past, layers, clock, log);
+  head_.step(rows, clock, log);
 }
 
 }  // namespace tandem::exec

@@ -18,13 +18,19 @@
 
 namespace tandem::exec {
 
+// Rows up to which a step is taken to be new tokens of some sequences, beyond to be a prompt.
+inline constexpr std::int32_t kNewTokenRows = 8;
+
 // Seconds that each kind of task took, by its size.
 class ProfileLog {
  public:
   void add(model::TaskKind kind, const model::Work& work, double seconds);
+  void add(const ProfileLog& other);
   // One sample a size: the mean, but for the longest hundredth. With `format`: of work in it only.
   [[nodiscard]] std::vector<ProfileSample> samples(
       model::TaskKind kind, std::optional<model::WeightFormat> format = {}) const;
+  // The sum of all that was logged.
+  [[nodiscard]] double seconds() const;
 
  private:
   // kind, intensity, streamed bytes, format
@@ -58,15 +64,17 @@ class ProfileRig {
   };
   explicit ProfileRig(const Options& options);
 
-  // One step of `rows` tokens after `past`; every task's time goes to `log`.
-  void step(std::int32_t rows, std::int32_t past, const ProfileClock& clock, ProfileLog& log);
-  [[nodiscard]] double weight_bytes() const { return model::weight_bytes(transformer_, share_); }
+  // One step of `rows` tokens after `past` through `layers` layers, or all there are; every task's
+  // time goes to `log`. It begins at the layer where the step before ended, so that a layer's
+  // weights have been displaced from caches by those of all others when it is used again.
+  void step(std::int32_t rows, std::int32_t past, std::int32_t layers, const ProfileClock& clock,
+            ProfileLog& log);
 
  private:
-  // What is beside attention where positions are spread or rows dropped: the `rows` of the last
-  // layer scored, half of them chosen, gathered and attended to, and merged with the others.
-  void drop_half(const model::Batch& batch, std::int32_t rows, const ProfileClock& clock,
-                 ProfileLog& log);
+  // What is beside attention where positions are spread or rows dropped: the `rows` of `layer`
+  // scored, half of them chosen, gathered and attended to, and merged with the others.
+  void drop_half(const model::Batch& batch, std::int32_t layer, std::int32_t rows,
+                 const ProfileClock& clock, ProfileLog& log);
   // What a message of the partial sums costs the thread that computes.
   void copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& log);
   void run(const model::Batch& batch, const model::Task& task, const ProfileClock& clock,
@@ -79,6 +87,7 @@ class ProfileRig {
   [[nodiscard]] std::span<float> slot(std::size_t floats, std::size_t index);
   std::vector<float> slots_;  // of messages
   std::size_t next_slot_ = 0;
+  std::int32_t next_layer_ = 0;
 };
 
 // Embedding, final norm, LM head and sampling, for `sequences` at once.
@@ -94,6 +103,28 @@ class ProfileHead {
   std::int32_t sequences_;
   Compute compute_;
   Sampler sampler_;
+};
+
+// A fraction of a model's heads, FFN columns and vocabulary: of layers of at most 256 MiB and a
+// head of at most 128 MiB.
+class ProfilePart {
+ public:
+  struct Sizes {
+    double layer_bytes = 0.0;  // as of the rig
+    std::int32_t max_rows = 1;
+    std::int32_t max_positions = 1;
+    int threads = 1;
+    KernelSet kernels = default_kernel_set();
+  };
+  ProfilePart(const model::Transformer& transformer, double fraction, const Sizes& sizes);
+
+  // One step of new tokens, of up to 16 sequences, through all layers and the head; or of a prompt,
+  // which computes for long with each byte of weights, so that one layer tells what all take.
+  void step(std::int32_t rows, std::int32_t past, const ProfileClock& clock, ProfileLog& log);
+
+ private:
+  ProfileRig rig_;
+  ProfileHead head_;
 };
 
 }  // namespace tandem::exec

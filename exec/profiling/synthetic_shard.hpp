@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "exec/weights/shard.hpp"
 #include "exec/weights/source/tensor_names.hpp"
@@ -21,9 +22,12 @@ struct WeightElement {
 };
 
 // The shard of `share` whose elements are what `value` says, rounded to the weights' formats. A
-// tied head is the embedding, and shares its storage if the device has both.
+// tied head is the embedding, and shares its storage if the device has both. With `period`, a
+// positive number of rows after which the values of a matrix repeat themselves, only so many rows
+// are encoded; the others are copies.
 [[nodiscard]] Shard synthetic_shard(const model::Transformer& transformer,
                                     const model::Share& share,
-                                    const std::function<float(const WeightElement&)>& value);
+                                    const std::function<float(const WeightElement&)>& value,
+                                    std::optional<std::int32_t> period = std::nullopt);
 
 }  // namespace tandem::exec

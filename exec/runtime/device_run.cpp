@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "exec/runtime/available_memory.hpp"
-#include "exec/runtime/process_facts.hpp"
+#include "exec/machine/available_memory.hpp"
+#include "exec/machine/process_facts.hpp"
 #include "exec/weights/source/layout.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"

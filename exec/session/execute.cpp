@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "exec/kernels/integer_choice.hpp"
 #include "exec/kernels/kernel_table.hpp"
@@ -138,6 +139,14 @@ std::string outdated_remark(const planner::Plan& plan, const ExecuteOptions& opt
   return planner::outdated_remark(plan, {kernels_here(options.kernels)}, only);
 }
 
+std::string threads_remark(const planner::Plan& plan, const ExecuteOptions& options) {
+  // Emulated devices but the master have one (exec/emulation/local_cluster.cpp).
+  const bool emulated = std::holds_alternative<EmulatedOn>(options.devices);
+  std::vector<int> threads(plan.devices.size(), emulated ? 1 : 0);
+  threads[static_cast<std::size_t>(plan.master)] = options.threads;
+  return planner::threads_remark(plan, threads);
+}
+
 // How the run was done, beside what the session knows.
 void describe(const planner::Plan& plan, const ExecuteOptions& options, const GenerateOptions& run,
               const EmulatedDevices* emulated, Execution& done) {
@@ -186,6 +195,8 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   check_requests(plan, run);
   const std::string outdated = outdated_remark(plan, options);
   if (!outdated.empty() && run.on_warning) run.on_warning(outdated);
+  const std::string threads = threads_remark(plan, options);
+  if (!threads.empty() && run.on_warning) run.on_warning(threads);
   // Before the processes of emulated devices begin, which then find it.
   if (run.kernels == KernelSet::tuned) choose_integer_kernels(run.cache_dir);
   std::optional<RunWeights> weights;
@@ -225,6 +236,7 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
         interrupt, options.on_warning);
     if (options.on_stage) options.on_stage("");
   }
+  if (!threads.empty()) done.result.environment["profile_threads"] = threads;
   if (!outdated.empty()) {
     std::string& told = done.result.environment["outdated_profiles"];
     told = outdated + (told.empty() ? "" : "; " + told);

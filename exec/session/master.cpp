@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "exec/emulation/drift.hpp"
-#include "exec/runtime/process_facts.hpp"
+#include "exec/machine/process_facts.hpp"
 #include "exec/session/master_session.hpp"
 #include "exec/session/report_gathering.hpp"
 #include "exec/session/request_serving.hpp"

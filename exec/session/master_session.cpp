@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "exec/runtime/process_facts.hpp"
+#include "exec/machine/process_facts.hpp"
 #include "exec/session/open_files.hpp"
 #include "exec/session/plan_workers.hpp"
 #include "model/graph/announcement.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "exec/runtime/process_facts.hpp"
+#include "exec/machine/process_facts.hpp"
 #include "exec/weights/files/boot_id.hpp"
 #include "model/base/error.hpp"
 

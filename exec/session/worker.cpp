@@ -4,12 +4,13 @@
 #include <atomic>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "exec/emulation/dilation.hpp"
 #include "exec/emulation/turn.hpp"
 #include "exec/kernels/integer_choice.hpp"
 #include "exec/kernels/kernels_here.hpp"
-#include "exec/runtime/process_facts.hpp"
+#include "exec/machine/process_facts.hpp"
 #include "exec/runtime/wait_notice.hpp"
 #include "exec/session/open_files.hpp"
 #include "exec/session/rejection_log.hpp"
@@ -117,8 +118,14 @@ class WorkerSession {
     }
     // Of devices that a master emulates it speaks itself, once for all.
     std::string outdated;
-    if (options_.ledger_fd < 0)
+    if (options_.ledger_fd < 0) {
       outdated = planner::outdated_remark(*plan_, {kernels_here(options_.kernels)}, self_);
+      std::vector<int> threads(plan_->devices.size(), 0);
+      threads[static_cast<std::size_t>(self_)] = options_.threads;
+      const std::string other = planner::threads_remark(*plan_, threads);
+      if (!outdated.empty() && !other.empty()) outdated += "; ";
+      outdated += other;
+    }
     if (!outdated.empty()) remark(outdated);
     control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::accepted, .reason = outdated});
   }

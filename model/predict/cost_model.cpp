@@ -32,7 +32,7 @@ double seconds_per_byte(const std::vector<RatePoint>& points, double intensity) 
 }
 
 double message_seconds(const KindRate& rate, Bytes payload) {
-  return rate.overhead_s + payload.value() * seconds_per_byte(rate.points, 1.0);
+  return task_seconds(rate, payload.value(), 1.0);
 }
 
 void check_rate(const KindRate& rate) {
@@ -85,6 +85,10 @@ void check_cache(const DeviceProfile& profile, CacheFormat cache) {
 }
 
 }  // namespace
+
+double task_seconds(const KindRate& rate, double streamed_bytes, double intensity) {
+  return rate.overhead_s + streamed_bytes * seconds_per_byte(rate.points, intensity);
+}
 
 CostModel::CostModel(Transformer transformer, std::vector<DeviceProfile> profiles)
     : transformer_(std::move(transformer)), profiles_(std::move(profiles)) {

@@ -10,6 +10,12 @@
 
 namespace tandem::model {
 
+// Returns the seconds of a task of rate `rate`:
+//   overhead + streamed_bytes * f(intensity)
+// f interpolates the rate's points linearly in intensity; beyond the last point it grows in
+// proportion to intensity, before the first it is constant.
+[[nodiscard]] double task_seconds(const KindRate& rate, double streamed_bytes, double intensity);
+
 class CostModel {
  public:
   // One profile a device of the cluster, by DeviceIndex. Throws logic_error unless every kind but

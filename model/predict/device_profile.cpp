@@ -14,6 +14,8 @@ namespace tandem::model {
 namespace {
 
 constexpr std::string_view kProfileSchema = "tandem.profile/3";
+constexpr std::string_view kProfilesSchema = "tandem.profiles/1";
+constexpr std::int64_t kMostThreads = 1024;
 
 // Flops a streamed byte and a row: what work.cpp counts for the kind, streamed_bytes over flops.
 double flops_per_byte(TaskKind kind, WeightFormat format) {
@@ -312,6 +314,7 @@ std::string to_json(const DeviceProfile& profile) {
   nlohmann::ordered_json json;
   json["schema"] = kProfileSchema;
   json["source"] = profile.source;
+  if (profile.threads > 0) json["threads"] = profile.threads;
   if (profile.kernels) {
     json["kernels"] = {{"generation", profile.kernels->generation},
                        {"instruction_sets", profile.kernels->instruction_sets},
@@ -345,15 +348,19 @@ std::string to_json(const DeviceProfile& profile) {
   return to_text(json);
 }
 
-DeviceProfile parse_profile_json(std::string_view text, std::string_view source) {
-  const JsonDocument document(text, source, "measure the profile again with `tandem profile`",
-                              {.bytes = std::size_t{4} << 20U, .depth = 16});
-  const JsonValue root = document.root();
+namespace {
+
+constexpr std::string_view kRemedy = "measure the profile again with `tandem profile`";
+constexpr JsonLimits kProfileLimits{.bytes = std::size_t{4} << 20U, .depth = 16};
+
+DeviceProfile read_profile(const JsonValue& root, std::string_view source) {
   expect_schema(root, kProfileSchema);
-  root.expect_keys({"schema", "source", "kernels", "program_bytes", "disk_bandwidth_Bps", "rates",
-                    "formats", "caches", "inline_messages"});
+  root.expect_keys({"schema", "source", "threads", "kernels", "program_bytes", "disk_bandwidth_Bps",
+                    "rates", "formats", "caches", "inline_messages"});
   DeviceProfile profile;
   profile.source = root.at("source").line();
+  if (const auto threads = root.find("threads"))
+    profile.threads = static_cast<int>(threads->integer(1, kMostThreads));
   if (const auto kernels = root.find("kernels")) profile.kernels = read_kernels(*kernels);
   profile.program_bytes = root.at("program_bytes").number(0.0, limits::kMostBytes);
   profile.disk_bandwidth =
@@ -387,6 +394,64 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
   }
   profile.validate(std::string(source));
   return profile;
+}
+
+}  // namespace
+
+DeviceProfile parse_profile_json(std::string_view text, std::string_view source) {
+  const JsonDocument document(text, source, kRemedy, kProfileLimits);
+  return read_profile(document.root(), source);
+}
+
+std::string to_json(std::span<const DeviceProfile> profiles) {
+  require(!profiles.empty(), "a file of no profiles");
+  if (profiles.size() == 1) return to_json(profiles.front());
+  nlohmann::ordered_json json;
+  json["schema"] = kProfilesSchema;
+  json["profiles"] = nlohmann::ordered_json::array();
+  for (const DeviceProfile& profile : profiles)
+    json["profiles"].push_back(nlohmann::ordered_json::parse(to_json(profile)));
+  return to_text(json);
+}
+
+std::vector<DeviceProfile> parse_profiles_json(std::string_view text, std::string_view source) {
+  const JsonDocument document(text, source, kRemedy, kProfileLimits);
+  const JsonValue root = document.root();
+  const auto list = root.find("profiles");
+  if (!list) return {read_profile(root, source)};
+  expect_schema(root, kProfilesSchema);
+  root.expect_keys({"schema", "profiles"});
+  std::vector<DeviceProfile> profiles;
+  const std::size_t count = list->size(kMostThreads);
+  if (count == 0) list->fail("one profile or more");
+  for (std::size_t i = 0; i < count; ++i) {
+    const JsonValue one = list->at(i);
+    profiles.push_back(read_profile(one, source));
+    const int threads = profiles.back().threads;
+    const auto same = [&](const DeviceProfile& other) { return other.threads == threads; };
+    if (threads == 0 || std::ranges::count_if(profiles, same) > 1)
+      one.fail("a number of threads that no other profile of the file has");
+  }
+  return profiles;
+}
+
+const DeviceProfile& with_threads(std::span<const DeviceProfile> profiles,
+                                  std::optional<int> threads, bool emulated,
+                                  std::string_view source) {
+  require(!profiles.empty(), "a file of no profiles");
+  if (!threads) {
+    const auto extremes = std::ranges::minmax_element(profiles, {}, &DeviceProfile::threads);
+    return emulated ? *extremes.min : *extremes.max;
+  }
+  std::string known;
+  for (const DeviceProfile& profile : profiles) {
+    if (profile.threads == *threads) return profile;
+    known += (known.empty() ? "" : ", ") +
+             (profile.threads > 0 ? std::to_string(profile.threads) : "a number it does not tell");
+  }
+  throw Error(std::string(source) + ": measured with threads: " + known + "; expected " +
+              std::to_string(*threads) + "; measure again with 'tandem profile --threads " +
+              std::to_string(*threads) + "', or plan with threads that were measured");
 }
 
 }  // namespace tandem::model

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,7 @@ struct MeasuredKernels {
 
 struct DeviceProfile {
   std::string source{};  // "nominal", or the file and machine it was measured on
+  int threads = 0;       // that computed, each task with all of them; 0: nominal, or not known
   // None: nominal, or measured by a program that did not tell.
   std::optional<MeasuredKernels> kernels{};
   // By TaskKind. transfer: what sending and receiving one message costs beyond the link's latency
@@ -123,5 +125,17 @@ struct DeviceProfile {
 // naming `source`, field, value and remedy.
 [[nodiscard]] std::string to_json(const DeviceProfile& profile);
 [[nodiscard]] DeviceProfile parse_profile_json(std::string_view text, std::string_view source);
+
+// Of one machine with several numbers of threads: JSON, schema "tandem.profiles/1", or that of one
+// profile if there is one only; parse reads both.
+[[nodiscard]] std::string to_json(std::span<const DeviceProfile> profiles);
+[[nodiscard]] std::vector<DeviceProfile> parse_profiles_json(std::string_view text,
+                                                             std::string_view source);
+// Of these the one with `threads`; without a number the one with most, or, for a device that is
+// `emulated` beside others on its machine, with fewest. Throws Error naming `source` and what is
+// known if none has so many; logic_error if there is no profile.
+[[nodiscard]] const DeviceProfile& with_threads(std::span<const DeviceProfile> profiles,
+                                                std::optional<int> threads, bool emulated,
+                                                std::string_view source);
 
 }  // namespace tandem::model

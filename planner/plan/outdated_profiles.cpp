@@ -61,6 +61,21 @@ std::string remark_on(const model::Cluster& cluster,
 
 }  // namespace
 
+std::string threads_remark(const Plan& plan, std::span<const int> threads) {
+  std::string text;
+  for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
+    const int measured = plan.profiles[d].threads;
+    if (measured == 0 || threads[d] == 0 || measured == threads[d]) continue;
+    const auto count = [](int n) { return std::to_string(n) + (n == 1 ? " thread" : " threads"); };
+    text += (text.empty() ? "device '" : "; device '") + plan.cluster.devices()[d].name +
+            "' computes with " + count(threads[d]) + ", but its profile is of " + count(measured);
+  }
+  if (text.empty()) return "";
+  return text +
+         ": predicted times are not this run's; give both the same '--threads', to `tandem plan` "
+         "and to `tandem run` or `tandem worker`";
+}
+
 std::string outdated_remark(const Plan& plan, const std::vector<model::MeasuredKernels>& here,
                             std::optional<model::DeviceIndex> only) {
   return remark_on(plan.cluster, plan.profiles, here, only);

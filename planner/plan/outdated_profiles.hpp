@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,5 +23,10 @@ namespace tandem::planner {
 [[nodiscard]] std::string outdated_remark(const model::Cluster& cluster,
                                           const std::vector<model::DeviceProfile>& profiles,
                                           const std::vector<model::MeasuredKernels>& here);
+
+// Returns a sentence on the devices whose profiles were measured with other numbers of threads than
+// `threads` (by DeviceIndex; 0: not known, and nothing is said), so that predicted times are not
+// those of this run; empty if there are none.
+[[nodiscard]] std::string threads_remark(const Plan& plan, std::span<const int> threads);
 
 }  // namespace tandem::planner

@@ -378,8 +378,8 @@ TEST_CASE("cli/worker: makes a key for its owner only, and never over another fi
 TEST_CASE("cli/profile: JSON on standard output equals the file") {
   const Kitchen bench;
   const std::string printed =
-      bench.good({"profile", "--model", "tiny.json", "--seconds", "0.1", "--disk", "1MiB",
-                  "--cache", "cache", "--out", "measured.json", "--json"});
+      bench.good({"profile", "--model", "tiny.json", "--threads", "1", "--seconds", "0.1", "--disk",
+                  "1MiB", "--cache", "cache", "--out", "measured.json", "--json"});
   CHECK(printed == bench.read("measured.json"));
   const Json profile = Json::parse(printed);
   CHECK(profile["schema"] == "tandem.profile/3");
@@ -391,7 +391,8 @@ TEST_CASE("cli/profile: JSON on standard output equals the file") {
 
 TEST_CASE("cli/profile: a disk that is not wanted, or not there") {
   const Kitchen bench;
-  const Words words{"profile", "--model", "tiny.json", "--seconds", "0.1", "--json"};
+  const Words words{"profile", "--model",   "tiny.json", "--threads",
+                    "1",       "--seconds", "0.1",       "--json"};
   const auto with = [&](const Words& flags) {
     Words all = words;
     all.insert(all.end(), flags.begin(), flags.end());

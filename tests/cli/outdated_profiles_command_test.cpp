@@ -97,8 +97,8 @@ TEST_CASE("cli/outdated profiles: nothing is said of this program's kernels, nor
 
 TEST_CASE("cli/outdated profiles: a measured one is this program's, with the instruction sets") {
   const Kitchen bench;
-  bench.must({"profile", "--model", "tiny.json", "--seconds", "0.1", "--disk", "none", "--out",
-              "here.json", "--quiet"});
+  bench.must({"profile", "--model", "tiny.json", "--threads", "1", "--seconds", "0.1", "--disk",
+              "none", "--out", "here.json", "--quiet"});
   CHECK(Json::parse(bench.read("here.json"))["kernels"]["generation"] == kKernelGeneration);
   bench.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--profile", "here.json",
               "--prompt-tokens", "1", "--quiet", "--out", "plan.json"});

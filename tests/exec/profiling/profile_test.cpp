@@ -6,14 +6,18 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
 #include "exec/kernels/kernel_table.hpp"
 #include "exec/kernels/kernels_here.hpp"
+#include "exec/profiling/profile_check.hpp"
 #include "exec/profiling/profile_disk.hpp"
 #include "exec/profiling/profile_fit.hpp"
+#include "exec/profiling/synthetic_shard.hpp"
 #include "model/base/error.hpp"
+#include "tests/support/block_support.hpp"
 
 namespace tandem::exec::profile_test {
 
@@ -59,7 +63,9 @@ TEST_CASE("profile/fit: measurements of nothing are no rate") {
   CHECK_THROWS_AS(fit_rate(empty), std::logic_error);
 }
 
-TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them") {
+namespace {
+
+model::Transformer tiny() {
   model::Transformer t;
   t.name = "tiny";
   t.layers = 2;
@@ -70,63 +76,154 @@ TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them
   t.intermediate = 96;
   t.vocab = 101;
   t.max_context = 64;
-  for (const auto& [threads, kernels] :
-       {std::pair(1, KernelSet::tuned), std::pair(2, KernelSet::eigen)}) {
-    CAPTURE(threads);
-    const model::DeviceProfile profile = measure_profile(t, {.threads = threads,
-                                                             .kernels = kernels,
-                                                             .seconds = 8.0,
-                                                             .stream_bytes = 1e5,
-                                                             .rows = {1, 3, 16}});
-    CHECK(profile.kernels == kernels_here(kernels));
-    CHECK(profile.source.find(kernels_of(kernels).instruction_sets()) != std::string::npos);
-    CHECK(profile.source.find(threads == 1 ? "1 thread, CPU time" : "2 threads, wall time") !=
-          std::string::npos);
-    CHECK(profile.program_bytes > 2e6);  // code, and 1.6 MB of a session
-    for (int k = 0; k < model::kTaskKinds; ++k) {
-      const auto kind = static_cast<model::TaskKind>(k);
-      if (kind == model::TaskKind::load || kind == model::TaskKind::release ||
-          model::rate_kind(kind) != kind)
-        continue;
-      CAPTURE(to_string(kind));
-      const model::KindRate& rate = profile.rate[static_cast<std::size_t>(k)];
-      CHECK(rate.overhead_s >= 0.0);
-      REQUIRE(!rate.points.empty());
-      if (kind == model::TaskKind::transfer) continue;
-      CHECK(std::ranges::all_of(rate.points, [](const model::RatePoint& p) {
-        return p.seconds_per_byte > 0.0 && p.intensity > 0.0;
-      }));
+  return t;
+}
+
+ProfileOptions quick() {
+  return {.seconds = 1e-6, .stream_bytes = 1e5, .rows = {3, 16}, .finer = {}};
+}
+
+const model::KindRate& rate(const model::DeviceProfile& profile, model::TaskKind kind) {
+  return profile.rate[static_cast<std::size_t>(kind)];
+}
+
+std::vector<double> intensities(const model::KindRate& of) {
+  std::vector<double> all;
+  for (const model::RatePoint& point : of.points) all.push_back(point.intensity);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("profile: every kind gets positive rates in order, by threads, and JSON keeps them") {
+  const model::Transformer t = tiny();
+  ProfileOptions options = quick();
+  options.threads = {1, 2};
+  for (const KernelSet kernels : {KernelSet::tuned, KernelSet::eigen}) {
+    options.kernels = kernels;
+    const std::vector<model::DeviceProfile> profiles = measure_profiles(t, options);
+    REQUIRE(profiles.size() == 2);
+    for (const model::DeviceProfile& profile : profiles) {
+      const int threads = &profile == profiles.data() ? 1 : 2;
+      CAPTURE(threads);
+      CHECK(profile.threads == threads);
+      CHECK(profile.kernels == kernels_here(kernels));
+      CHECK(profile.source.find(kernels_of(kernels).instruction_sets()) != std::string::npos);
+      CHECK(profile.source.find(threads == 1 ? "1 thread, CPU time" : "2 threads, wall time") !=
+            std::string::npos);
+      CHECK(profile.program_bytes > 2e6);  // code, and 1.6 MB of a session
+      for (int k = 0; k < model::kTaskKinds; ++k) {
+        const auto kind = static_cast<model::TaskKind>(k);
+        if (kind == model::TaskKind::load || kind == model::TaskKind::release ||
+            model::rate_kind(kind) != kind)
+          continue;
+        CAPTURE(to_string(kind));
+        CHECK(rate(profile, kind).overhead_s >= 0.0);
+        REQUIRE(!rate(profile, kind).points.empty());
+        if (kind == model::TaskKind::transfer) continue;
+        CHECK(std::ranges::all_of(rate(profile, kind).points, [](const model::RatePoint& p) {
+          return p.seconds_per_byte > 0.0 && p.intensity > 0.0;
+        }));
+      }
+      CHECK(intensities(rate(profile, model::TaskKind::ffn_up)) == std::vector{1.0, 3.0, 16.0});
+      CHECK(model::parse_profile_json(model::to_json(profile), "profile") == profile);
     }
-    const auto& up = profile.rate[static_cast<std::size_t>(model::TaskKind::ffn_up)].points;
-    REQUIRE(up.size() == 3);
-    CHECK(up[2].intensity == 16.0);
-    CHECK(model::parse_profile_json(model::to_json(profile), "profile") == profile);
+    const std::string json = model::to_json(std::span(profiles));
+    CHECK(model::parse_profiles_json(json, "profiles") == profiles);
   }
-  // A budget that is too small leaves out prompts and says so; single tokens are measured.
-  const model::DeviceProfile hasty =
-      measure_profile(t, {.seconds = 1e-6, .stream_bytes = 1e5, .rows = {1, 3, 16}});
-  CHECK(hasty.source.find("for lack of time no prompts of more than 1 token") != std::string::npos);
-  CHECK(hasty.rate[static_cast<std::size_t>(model::TaskKind::ffn_up)].points.size() == 1);
-  // What beside attention takes prompts is then not known.
-  CHECK(hasty.rate[static_cast<std::size_t>(model::TaskKind::score)].points.empty());
-  CHECK(model::parse_profile_json(model::to_json(hasty), "hasty") == hasty);
-  t.cache = model::CacheFormat::f32;
-  const model::DeviceProfile half = measure_profile(
-      t, {.seconds = 2.0, .stream_bytes = 1e5, .half_cache = true, .rows = {1, 3, 16}});
-  REQUIRE(half.half_score.has_value());
-  CHECK(half.half_score->points.back().intensity == 32.0);  // 16 rows of 2 heads a key/value head
-  CHECK_THROWS_AS(measure_profile(t, {.threads = 0}), std::logic_error);
-  // A profile says of every task what it takes, also of those that an encoder has none of.
+  CHECK_THROWS_AS((void)measure_profiles(t, {.threads = {0}}), std::logic_error);
+  CHECK_THROWS_AS((void)measure_profiles(t, {.rows = {1}}), std::logic_error);
+}
+
+TEST_CASE("profile: without any time a profile still knows prompts, of the first two sizes") {
+  const model::Transformer t = tiny();
+  ProfileOptions options = quick();
+  options.rows = {3, 16, 40};
+  options.formats = {model::WeightFormat::bf16};
+  options.half_cache = true;
+  const model::DeviceProfile hasty = measure_profiles(t, options).front();
+  CHECK(hasty.source.find("for lack of time no prompts of 40 tokens or more") != std::string::npos);
+  const std::vector<double> expected{1.0, 3.0, 16.0};
+  CHECK(intensities(rate(hasty, model::TaskKind::ffn_up)) == expected);
+  REQUIRE(hasty.formats.size() == 1);
+  const auto& rates = hasty.formats.front().rate;
+  CHECK(intensities(rates[static_cast<std::size_t>(model::TaskKind::ffn_up)]) == expected);
+  // What is beside attention, too, also over an F16 cache: 16 rows of 2 heads a key/value head.
+  CHECK(!rate(hasty, model::TaskKind::score).points.empty());
+  REQUIRE(hasty.half_score.has_value());
+  CHECK(hasty.half_score->points.back().intensity == 32.0);
+}
+
+TEST_CASE("profile: with time, prompts are refined and then measured again") {
+  const model::Transformer t = tiny();
+  ProfileOptions options = quick();
+  options.seconds = 3.0;
+  options.finer = {2, 8, 64};  // 64 is in no gap
+  const model::DeviceProfile profile = measure_profiles(t, options).front();
+  const std::vector<double> rows = intensities(rate(profile, model::TaskKind::ffn_up));
+  CHECK(std::ranges::find(rows, 2.0) != rows.end());
+  CHECK(std::ranges::find(rows, 8.0) != rows.end());
+  CHECK(rows.back() == 16.0);
+  CHECK(profile.source.find("for lack of time") == std::string::npos);
+}
+
+// A profile says of every task what it takes, also of those that an encoder has none of.
+TEST_CASE("profile: families") {
+  model::Transformer t = tiny();
   for (const model::Family family :
        {model::Family::gpt2, model::Family::opt, model::Family::bert, model::Family::distilbert}) {
     CAPTURE(static_cast<int>(family));
     t.family = family;
     t.token_types = family == model::Family::bert ? 2 : 0;
-    const model::DeviceProfile other =
-        measure_profile(t, {.seconds = 0.5, .stream_bytes = 1e5, .rows = {1, 3}});
+    const model::DeviceProfile other = measure_profiles(t, quick()).front();
     for (const model::TaskKind kind : {model::TaskKind::attend, model::TaskKind::lm_head,
                                        model::TaskKind::sample, model::TaskKind::norm})
-      CHECK(!other.rate[static_cast<std::size_t>(kind)].points.empty());
+      CHECK(!rate(other, kind).points.empty());
+  }
+}
+
+TEST_CASE("profile/check: errors of every kind that a profile has rates of") {
+  model::Transformer t = tiny();
+  t.max_context = 1024;
+  ProfileOptions options = quick();
+  options.formats = {model::WeightFormat::bf16};
+  model::DeviceProfile profile = measure_profiles(t, options).front();
+  const auto of = [](const std::vector<HeldOutErrors>& all, model::TaskKind kind,
+                     model::WeightFormat format) {
+    const auto found = std::ranges::find_if(
+        all, [&](const HeldOutErrors& one) { return one.kind == kind && one.format == format; });
+    REQUIRE(found != all.end());
+    return found->errors;
+  };
+  // A profile of a machine a thousand times as slow is far off, in the direction that it says.
+  const auto slow =
+      check_profile(t, model::slowed(profile, 1000.0), options.kernels, options.stream_bytes);
+  for (const model::WeightFormat format : {model::WeightFormat::f32, model::WeightFormat::bf16}) {
+    const std::vector<double> errors = of(slow, model::TaskKind::ffn_up, format);
+    CHECK(errors.size() == 6);  // one token, and five prompts
+    CHECK(std::ranges::all_of(errors, [](double e) { return e > 1.0; }));
+  }
+  CHECK(!of(slow, model::TaskKind::attend, model::WeightFormat::f32).empty());
+  const auto fast =
+      check_profile(t, model::slowed(profile, 1e-3), options.kernels, options.stream_bytes);
+  CHECK(std::ranges::all_of(of(fast, model::TaskKind::ffn_up, model::WeightFormat::f32),
+                            [](double e) { return e < 0.0; }));
+  profile.threads = 0;
+  CHECK_THROWS_AS((void)check_profile(t, profile, options.kernels), std::logic_error);
+}
+
+TEST_CASE("profile: repeated rows of synthetic weights are those that are encoded one by one") {
+  const model::Transformer t = tiny();
+  const auto value = [](const WeightElement& e) {
+    return 0.01F * static_cast<float>((e.row * 31 + e.column * 17) % 16 - 8);
+  };
+  const model::Share share{{0, 2}, {1, 3}, {32, 96}, true, true};
+  for (const model::WeightFormat format : {model::WeightFormat::f32, model::WeightFormat::q8_0}) {
+    model::Transformer of = t;
+    of.formats = model::WeightFormats(format);
+    const Shard whole = synthetic_shard(of, share, value);
+    const Shard repeated = synthetic_shard(of, share, value, 16);
+    CHECK(testing::contents_of(whole) == testing::contents_of(repeated));
   }
 }
 

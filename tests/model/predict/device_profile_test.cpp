@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "tests/model/model_fixtures.hpp"
 
@@ -45,6 +48,23 @@ TEST_CASE("model/device_profile: JSON reads back equal, to the last bit") {
   CHECK(parse_profile_json(to_json(measured()), "p") == measured());
   const DeviceProfile nominal = nominal_profile(test::device("d"));
   CHECK(parse_profile_json(to_json(nominal), "p") == nominal);
+}
+
+TEST_CASE("model/device_profile: one file has profiles by numbers of threads") {
+  std::vector<DeviceProfile> all{measured(), measured()};
+  all[0].threads = 1;
+  all[1].threads = 8;
+  CHECK(parse_profiles_json(to_json(std::span(std::as_const(all))), "p") == all);
+  CHECK(parse_profiles_json(to_json(all[1]), "p") == std::vector{all[1]});
+  CHECK(with_threads(all, std::nullopt, false, "p") == all[1]);
+  CHECK(with_threads(all, std::nullopt, true, "p") == all[0]);
+  CHECK(with_threads(all, 8, true, "p") == all[1]);
+  CHECK(contains(error_of([&] { return with_threads(all, 2, true, "p.json"); }),
+                 "p.json: measured with threads: 1, 8; expected 2"));
+  CHECK(slowed(all[1], 2.0).threads == 8);
+  CHECK(contains(
+      error_of([&] { return parse_profile_json(to_json(std::span(std::as_const(all))), "p"); }),
+      "tandem.profile/3"));
 }
 
 TEST_CASE("model/device_profile: kernels that nobody told of are none") {

@@ -1,6 +1,6 @@
 // How much memory a process may still take, as the kernel tells it in files.
 
-#include "exec/runtime/available_memory.hpp"
+#include "exec/machine/available_memory.hpp"
 
 #include <doctest/doctest.h>
 

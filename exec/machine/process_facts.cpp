@@ -1,4 +1,4 @@
-#include "exec/runtime/process_facts.hpp"
+#include "exec/machine/process_facts.hpp"
 
 #include <malloc.h>
 

@@ -1,4 +1,4 @@
-#include "exec/runtime/available_memory.hpp"
+#include "exec/machine/available_memory.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/runtime/process_facts.hpp"
+#include "exec/machine/process_facts.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 

@@ -1,0 +1,144 @@
+// tandem profile, and the threads that its profiles and runs are of.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/cli/cli_program.hpp"
+
+namespace tandem::test::profile_command_test {
+namespace {
+
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A file of profiles by threads: with twice the threads everything takes half the time.
+void write_profiles(const Kitchen& bench, const std::string& file) {
+  Json all = {{"schema", "tandem.profiles/1"}, {"profiles", Json::array()}};
+  for (const int threads : {1, 2, 4}) {
+    Json profile = Json::parse(bench.read("profile.json"));
+    profile["threads"] = threads;
+    for (Json& rate : profile["rates"]) {
+      for (Json& point : rate["points"])
+        point["seconds_per_byte"] = point["seconds_per_byte"].get<double>() / threads;
+    }
+    all["profiles"].push_back(profile);
+  }
+  bench.write(file, all.dump());
+}
+
+// By device, the threads of the profile that a plan has chosen; 0: it tells none.
+std::vector<int> planned_threads(const Kitchen& bench, const std::string& platform,
+                                 const Words& more) {
+  Words words{"plan", "--platform", platform, "--model", "tiny.json", "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  std::vector<int> threads;
+  const Json plan = Json::parse(bench.good(words));
+  for (const Json& device : plan["devices"])
+    threads.push_back(device["profile"].value("threads", 0));
+  return threads;
+}
+
+}  // namespace
+
+TEST_CASE("cli/profile: by default with one thread and with all, kept apart") {
+  const Kitchen bench;
+  const Json told = Json::parse(bench.good(
+      {"profile", "--model", "tiny.json", "--seconds", "0.1", "--disk", "none", "--json"}));
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (cores < 2) {
+    CHECK(told["threads"] == 1);
+    return;
+  }
+  REQUIRE(told["profiles"].size() == 2);
+  CHECK(told["profiles"][0]["threads"] == 1);
+  CHECK(told["profiles"][1]["threads"] == cores);
+  for (const Json& profile : told["profiles"])
+    CHECK(profile["rates"]["ffn_up"]["points"].size() >= 3);  // one token, and prompts
+}
+
+TEST_CASE("cli/profile: --check tells errors by kind, and is for readers") {
+  const Kitchen bench;
+  const std::string told =
+      bench.good({"profile", "--model", "tiny.json", "--threads", "1", "--seconds", "0.1",
+                  "--dtype", "bf16", "--disk", "none", "--check"});
+  CHECK(has(told, "Predicted beside measured"));
+  for (const std::string& kind : {"ffn_up (f32)", "ffn_up (bf16)", "attend", "norm"})
+    CHECK(has(told, kind));
+  check_refused(bench, {"profile", "--check", "--json", "--disk", "none"}, 2, "--check");
+}
+
+TEST_CASE("cli/plan: of several numbers of threads, all for real devices, one for emulated ones") {
+  const Kitchen bench;
+  write_profiles(bench, "all.json");
+  using Threads = std::vector<int>;
+  // Both devices on this machine; each on its own; one of each.
+  CHECK(planned_threads(bench, "pair.xml", {"--profile", "all.json"}) == Threads{1, 1});
+  CHECK(planned_threads(bench, "pair.xml",
+                        {"--profile", "desk=all.json", "--profile", "sofa=all.json"}) ==
+        Threads{4, 4});
+  CHECK(planned_threads(bench, "pair.xml", {"--profile", "desk=all.json"}) == Threads{4, 0});
+  CHECK(planned_threads(bench, "pair.xml", {"--profile", "all.json", "--threads", "2"}) ==
+        Threads{2, 2});
+  check_refused(bench,
+                {"plan", "--platform", "pair.xml", "--model", "tiny.json", "--profile", "all.json",
+                 "--threads", "3"},
+                1, "measured with threads: 1, 2, 4");
+  check_refused(bench, {"plan", "--platform", "pair.xml", "--model", "tiny.json", "--threads", "2"},
+                2, "--threads");
+  // Of a program that did not tell its threads there is one, and nothing to choose.
+  CHECK(planned_threads(bench, "pair.xml", {"--profile", "profile.json"}) == Threads{0, 0});
+}
+
+TEST_CASE("cli/plan: a file of profiles by threads that is wrong is one error") {
+  const Kitchen bench;
+  write_profiles(bench, "all.json");
+  const auto refused = [&](const auto& change, const std::string& part) {
+    Json all = Json::parse(bench.read("all.json"));
+    change(all);
+    bench.write("bad.json", all.dump());
+    check_refused(
+        bench, {"plan", "--platform", "pair.xml", "--model", "tiny.json", "--profile", "bad.json"},
+        1, part);
+  };
+  refused([](Json& all) { all["profiles"] = Json::array(); }, "profiles");
+  refused([](Json& all) { all["profiles"][1]["threads"] = 1; }, "threads");
+  refused([](Json& all) { all["profiles"][1].erase("threads"); }, "threads");
+  refused([](Json& all) { all["profiles"][1]["threads"] = 0; }, "threads");
+  refused([](Json& all) { all["schema"] = "tandem.profiles/9"; }, "tandem.profiles/1");
+  refused([](Json& all) { all["more"] = 1; }, "more");
+}
+
+TEST_CASE("cli/run: computes with the threads of the plan's profile, and tells of others") {
+  const Kitchen bench;
+  write_profiles(bench, "all.json");
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "weights", "--quiet"});
+  bench.write("ids", "1 2 3 4 5");
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--strategy", "local",
+              "--profile", "desk=all.json", "--threads", "2", "--prompt-tokens", "5",
+              "--new-tokens", "3", "--quiet", "--out", "plan.json"});
+  Words run{"run", "plan.json", "--weights",   "weights",     "--prompt-ids",
+            "ids", "--out",     "result.json", "--ignore-eos"};
+  const auto environment = [&](const std::string& key) {
+    return Json::parse(bench.read("result.json"))["environment"].value(key, "");
+  };
+  const Outcome same = bench.run(run);
+  CHECK(same.code == 0);
+  CHECK(environment("threads") == "2");
+  CHECK(environment("profile_threads").empty());
+  run.insert(run.end(), {"--threads", "1"});
+  const Outcome other = bench.run(run);
+  CHECK(other.code == 0);
+  CHECK(has(other.err, "'desk' computes with 1 thread, but its profile is of 2 threads"));
+  CHECK(has(environment("profile_threads"), "profile is of 2 threads"));
+}
+
+}  // namespace tandem::test::profile_command_test
