@@ -19,10 +19,6 @@ using model::TaskKind;
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 struct Step {
   std::int32_t rows = 1;
   std::int32_t past = 0;
@@ -117,7 +113,7 @@ class StepMeasurement {
       if (rests_ && step.rows > kNewTokenRows) std::this_thread::sleep_for(kPause);
       part.step(step.rows, step.past, clock_, log);
     }
-    last_s_ = seconds_since(start);
+    last_s_ = std::chrono::duration<double>(Clock::now() - start).count();
     seconds_[{step.rows, step.past}] = last_s_;
   }
 
