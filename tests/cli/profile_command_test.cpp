@@ -130,15 +130,35 @@ TEST_CASE("cli/run: computes with the threads of the plan's profile, and tells o
   const auto environment = [&](const std::string& key) {
     return Json::parse(bench.read("result.json"))["environment"].value(key, "");
   };
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   const Outcome same = bench.run(run);
   CHECK(same.code == 0);
-  CHECK(environment("threads") == "2");
-  CHECK(environment("profile_threads").empty());
+  CHECK(environment("threads") == std::to_string(std::min(2, cores)));
+  CHECK(environment("profile_threads").empty() == (cores >= 2));
   run.insert(run.end(), {"--threads", "1"});
   const Outcome other = bench.run(run);
   CHECK(other.code == 0);
   CHECK(has(other.err, "'desk' computes with 1 thread, but its profile is of 2 threads"));
   CHECK(has(environment("profile_threads"), "profile is of 2 threads"));
+}
+
+TEST_CASE("cli/run: never computes with more threads than cores unless they are asked for") {
+  const Kitchen bench;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  Json large = Json::parse(bench.read("profile.json"));
+  large["threads"] = 1024;  // of another machine
+  bench.write("large.json", large.dump());
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "weights", "--quiet"});
+  bench.write("ids", "1 2 3 4 5");
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--strategy", "local",
+              "--profile", "desk=large.json", "--prompt-tokens", "5", "--new-tokens", "3",
+              "--quiet", "--out", "plan.json"});
+  const Outcome run = bench.run({"run", "plan.json", "--weights", "weights", "--prompt-ids", "ids",
+                                 "--out", "result.json", "--ignore-eos"});
+  CHECK(run.code == 0);
+  CHECK(has(run.err, "but its profile is of 1024 threads"));
+  const Json environment = Json::parse(bench.read("result.json"))["environment"];
+  CHECK(environment["threads"] == std::to_string(cores));
 }
 
 }  // namespace tandem::test::profile_command_test
