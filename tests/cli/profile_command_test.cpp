@@ -73,7 +73,12 @@ TEST_CASE("cli/profile: --check tells errors by kind, and is for readers") {
   CHECK(has(told, "Predicted beside measured"));
   for (const std::string& kind : {"ffn_up (f32)", "ffn_up (bf16)", "attend", "norm"})
     CHECK(has(told, kind));
-  check_refused(bench, {"profile", "--check", "--json", "--disk", "none"}, 2, "--check");
+  for (const Words& silent :
+       {Words{"--json"}, Words{"--out", "-"}, Words{"--out", "p.json", "--quiet"}}) {
+    Words words{"profile", "--model", "tiny.json", "--check", "--disk", "none"};
+    words.insert(words.end(), silent.begin(), silent.end());
+    check_refused(bench, words, 2, "--check");
+  }
 }
 
 TEST_CASE("cli/plan: of several numbers of threads, all for real devices, one for emulated ones") {
@@ -110,9 +115,10 @@ TEST_CASE("cli/plan: a file of profiles by threads that is wrong is one error") 
         1, part);
   };
   refused([](Json& all) { all["profiles"] = Json::array(); }, "profiles");
-  refused([](Json& all) { all["profiles"][1]["threads"] = 1; }, "threads");
-  refused([](Json& all) { all["profiles"][1].erase("threads"); }, "threads");
-  refused([](Json& all) { all["profiles"][1]["threads"] = 0; }, "threads");
+  const std::string threads = "'profiles[1].threads' is ";
+  refused([](Json& all) { all["profiles"][1]["threads"] = 1; }, threads + "1, expected a number");
+  refused([](Json& all) { all["profiles"][1].erase("threads"); }, threads + "missing");
+  refused([](Json& all) { all["profiles"][1]["threads"] = 0; }, threads + "0, expected");
   refused([](Json& all) { all["schema"] = "tandem.profiles/9"; }, "tandem.profiles/1");
   refused([](Json& all) { all["more"] = 1; }, "more");
 }
