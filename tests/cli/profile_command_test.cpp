@@ -85,12 +85,20 @@ TEST_CASE("cli/plan: of several numbers of threads, all for real devices, one fo
   const Kitchen bench;
   write_profiles(bench, "all.json");
   using Threads = std::vector<int>;
-  // Both devices on this machine; each on its own; one of each.
-  CHECK(planned_threads(bench, "pair.xml", {"--profile", "all.json"}) == Threads{1, 1});
-  CHECK(planned_threads(bench, "pair.xml",
-                        {"--profile", "desk=all.json", "--profile", "sofa=all.json"}) ==
-        Threads{4, 4});
+  const Words each{"--profile", "desk=all.json", "--profile", "sofa=all.json"};
+  std::string real = bench.read("pair.xml");
+  const std::string slowdown = R"(<prop id="tandem:slowdown" value="2"/>)";
+  REQUIRE(has(real, slowdown));
+  real.erase(real.find(slowdown), slowdown.size());
+  bench.write("real.xml", real);
+  // Both devices on this machine; each on its own; the sofa slowed down, so emulated.
+  CHECK(planned_threads(bench, "real.xml", {"--profile", "all.json"}) == Threads{1, 1});
+  CHECK(planned_threads(bench, "real.xml", each) == Threads{4, 4});
+  CHECK(planned_threads(bench, "pair.xml", each) == Threads{4, 1});
+  // One measured, the other nominal; one alone.
   CHECK(planned_threads(bench, "pair.xml", {"--profile", "desk=all.json"}) == Threads{4, 0});
+  CHECK(planned_threads(bench, "real.xml", {"--profile", "all.json", "--devices", "sofa"}) ==
+        Threads{4});
   CHECK(planned_threads(bench, "pair.xml", {"--profile", "all.json", "--threads", "2"}) ==
         Threads{2, 2});
   check_refused(bench,
@@ -101,6 +109,26 @@ TEST_CASE("cli/plan: of several numbers of threads, all for real devices, one fo
                 2, "--threads");
   // Of a program that did not tell its threads there is one, and nothing to choose.
   CHECK(planned_threads(bench, "pair.xml", {"--profile", "profile.json"}) == Threads{0, 0});
+}
+
+TEST_CASE("cli/plan: says with how many threads devices are to compute") {
+  const Kitchen bench;
+  write_profiles(bench, "all.json");
+  const auto printed = [&](const Words& more) {
+    Words words{"plan", "--platform", "pair.xml", "--model", "tiny.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return bench.good(words);
+  };
+  CHECK(has(printed({"--profile", "all.json"}), "profiles are of 1 thread (desk, sofa): "));
+  CHECK(has(printed({"--profile", "desk=all.json", "--profile", "all.json"}),
+            "profiles are of 1 thread (sofa); 4 threads (desk): "));
+  // Nominal ones, and those that do not tell.
+  for (const Words& silent : {Words{}, Words{"--profile", "profile.json"}})
+    CHECK(!has(printed(silent), "profiles are of"));
+  const Json summary =
+      Json::parse(printed({"--profile", "desk=all.json", "--json", "--out", "plan.json"}));
+  CHECK(summary["devices"][0]["threads"] == 4);
+  CHECK(summary["devices"][1]["threads"].is_null());
 }
 
 TEST_CASE("cli/plan: a file of profiles by threads that is wrong is one error") {
