@@ -219,8 +219,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   measure.half_cache = measures_half_cache(options);
   const std::optional<exec::DiskProfileOptions> disk = disk_options(options, transformer);
   const bool check = options.has("check");
-  if (check && (options.has("json") || options.has("quiet")))
-    options.refuse({"check"}, "with '--json' or '--quiet', as it prints a table");
+  if (check && !show.table())
+    options.refuse({"check"}, "with '--json', '--quiet' or '--out -', as it prints a table");
   options.settle();
 
   // As a run does.
@@ -248,7 +248,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
       print_profile(profile, out);
     }
   }
-  if (check && !show.json) {
+  if (check) {
     for (const model::DeviceProfile& profile : profiles)
       print_check(transformer, profile, measure.kernels, out);
   }

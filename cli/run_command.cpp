@@ -84,8 +84,8 @@ Syntax run_syntax() {
           {"hidden", "FILE.npy", "write an encoder's last hidden states, [tokens, hidden]"},
           {"logits", "FILE.npy", "write what each token was chosen from, [new tokens, vocabulary]"},
           {"threads", "N",
-           "computing threads of the master [its profile's, if the plan has one; all cores; 1 if "
-           "emulated]"},
+           "computing threads of the master [its profile's, if the plan has one, but at most all "
+           "cores; else all cores; 1 if emulated]"},
           kKernelsFlag,
           {"key", "FILE", "shared key of the devices (with --hosts)"},
           {"dtype", "TYPE",
@@ -334,9 +334,10 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   }
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const int measured = job.plan.profiles[static_cast<std::size_t>(job.plan.master)].threads;
+  // A profile may be of a machine with more cores; the remark on threads says that fewer compute.
+  const std::int64_t known = std::min<std::int64_t>(measured, cores);
   const std::int64_t usual = job.mode.emulate ? 1 : cores;
-  run.threads =
-      static_cast<int>(options.integer_or("threads", measured > 0 ? measured : usual, 1, 1024));
+  run.threads = static_cast<int>(options.integer_or("threads", known > 0 ? known : usual, 1, 1024));
   run.kernels = kernels_of(options);
   run.timeline = options.has("trace");
   run.digest_weights = options.has("out");

@@ -1,6 +1,7 @@
 #include "cli/views/plan_view.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <ostream>
 #include <utility>
@@ -218,6 +219,22 @@ Json levels_json(const planner::Plan& plan) {
   return levels;
 }
 
+// Of measured profiles that tell it: with how many threads devices compute.
+std::string threads_text(const planner::Plan& plan) {
+  std::map<int, std::string> devices;  // by number of threads
+  for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
+    if (plan.profiles[d].threads == 0) continue;
+    std::string& names = devices[plan.profiles[d].threads];
+    names += (names.empty() ? "" : ", ") + plan.cluster.devices()[d].name;
+  }
+  std::string text;
+  for (const auto& [threads, names] : devices) {
+    text += (text.empty() ? "" : "; ") + std::to_string(threads) +
+            (threads == 1 ? " thread (" : " threads (") + names + ")";
+  }
+  return text;
+}
+
 }  // namespace
 
 void print_plan(const planner::Plan& plan, const std::string& path, std::ostream& out) {
@@ -268,6 +285,10 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
     table.add(row);
   }
   table.print(out);
+  if (const std::string threads = threads_text(plan); !threads.empty()) {
+    out << "\nprofiles are of " << threads
+        << ": so many threads are to compute; '--threads' chooses others that were measured\n";
+  }
   if (splits_head) {
     out << "\nthe LM head is split: every device with rows of it computes logits of each new token "
            "and knows the hidden state that they are of; with '--head master' prompt, logits and "
@@ -313,6 +334,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;
     const model::MemoryUse& memory = plan.devices[i].memory;
+    const int threads = plan.profiles[i].threads;
     json["devices"].push_back({{"name", plan.cluster.devices()[i].name},
                                {"layers", layers_json(share.layers)},
                                {"heads", share.computed_heads().size()},
@@ -321,6 +343,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
                                {"head_rows", model::head_rows(plan.model, share).size()},
                                {"window_blocks", plan.devices[i].window.blocks},
                                {"retain", plan.devices[i].window.retain},
+                               {"threads", threads > 0 ? Json(threads) : Json()},
                                {"weights_bytes", memory.weights},
                                {"kv_cache_bytes", memory.kv_cache},
                                {"activations_bytes", memory.activations},

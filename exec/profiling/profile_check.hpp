@@ -2,7 +2,6 @@
 
 // How well a profile predicts tasks of sizes that it was not fitted to.
 
-#include <string>
 #include <vector>
 
 #include "exec/profiling/profile.hpp"
@@ -18,11 +17,11 @@ struct HeldOutErrors {
   std::vector<double> errors{};  // predicted / measured - 1, one for each size
 };
 
-// Measures half of `transformer`'s heads, columns and vocabulary with `kernels`, which `profile` is
-// of, and its threads, on
-// single tokens and prompts of sizes that ProfileOptions does not name, a few seconds for each
-// format that `profile` has rates of, and compares with its predictions. Of kinds that it has no
-// rates of there are none. Throws logic_error unless the profile has threads.
+// Measures half of `transformer`'s heads, columns and vocabulary, with `kernels`, of which
+// `profile` must be, and with its threads, on single tokens and prompts of sizes that
+// ProfileOptions does not name, a few seconds for each format that `profile` has rates of, and
+// compares with its predictions. Of kinds that it has no rates of there are none. Throws
+// logic_error unless the profile has threads.
 [[nodiscard]] std::vector<HeldOutErrors> check_profile(const model::Transformer& transformer,
                                                        const model::DeviceProfile& profile,
                                                        KernelSet kernels,

@@ -130,13 +130,6 @@ void ProfileLog::add(const ProfileLog& other) {
   }
 }
 
-double ProfileLog::seconds() const {
-  double sum = 0.0;
-  for (const auto& [size, seconds] : seconds_)
-    sum = std::accumulate(seconds.begin(), seconds.end(), sum);
-  return sum;
-}
-
 std::vector<ProfileSample> ProfileLog::samples(TaskKind kind,
                                                std::optional<model::WeightFormat> format) const {
   std::vector<ProfileSample> samples;
@@ -389,6 +382,9 @@ void ProfilePart::step(std::int32_t rows, std::int32_t past, const ProfileClock&
   const std::int32_t layers = rows > kSequences ? 1 : std::numeric_limits<std::int32_t>::max();
   rig_.step(rows, past, layers, clock, log);
   head_.step(rows, clock, log);
+  // A prompt alone needs logits of one row. Those of many sequences are measured with it, so that
+  // they are known also where there is no time for finer sizes.
+  if (rows > head_.sequences()) head_.step(head_.sequences(), clock, log);
 }
 
 }  // namespace tandem::exec

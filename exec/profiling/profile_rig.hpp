@@ -29,8 +29,6 @@ class ProfileLog {
   // One sample a size: the mean, but for the longest hundredth. With `format`: of work in it only.
   [[nodiscard]] std::vector<ProfileSample> samples(
       model::TaskKind kind, std::optional<model::WeightFormat> format = {}) const;
-  // The sum of all that was logged.
-  [[nodiscard]] double seconds() const;
 
  private:
   // kind, intensity, streamed bytes, format
@@ -119,7 +117,8 @@ class ProfilePart {
   ProfilePart(const model::Transformer& transformer, double fraction, const Sizes& sizes);
 
   // One step of new tokens, of up to 16 sequences, through all layers and the head; or of a prompt,
-  // which computes for long with each byte of weights, so that one layer tells what all take.
+  // which computes for long with each byte of weights, so that one layer tells what all take, and
+  // the head with 16 sequences.
   void step(std::int32_t rows, std::int32_t past, const ProfileClock& clock, ProfileLog& log);
 
  private:

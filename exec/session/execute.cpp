@@ -140,9 +140,11 @@ std::string outdated_remark(const planner::Plan& plan, const ExecuteOptions& opt
 }
 
 std::string threads_remark(const planner::Plan& plan, const ExecuteOptions& options) {
+  const auto* const emulated = std::get_if<EmulatedOn>(&options.devices);
+  // Tasks then take what the profiles say, whatever computes them.
+  if (emulated != nullptr && emulated->pace == Pace::nominal) return "";
   // Emulated devices but the master have one (exec/emulation/local_cluster.cpp).
-  const bool emulated = std::holds_alternative<EmulatedOn>(options.devices);
-  std::vector<int> threads(plan.devices.size(), emulated ? 1 : 0);
+  std::vector<int> threads(plan.devices.size(), emulated != nullptr ? 1 : 0);
   threads[static_cast<std::size_t>(plan.master)] = options.threads;
   return planner::threads_remark(plan, threads);
 }

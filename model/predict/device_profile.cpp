@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "model/base/error.hpp"
 #include "model/base/json_value.hpp"
@@ -426,11 +427,11 @@ std::vector<DeviceProfile> parse_profiles_json(std::string_view text, std::strin
   if (count == 0) list->fail("one profile or more");
   for (std::size_t i = 0; i < count; ++i) {
     const JsonValue one = list->at(i);
-    profiles.push_back(read_profile(one, source));
-    const int threads = profiles.back().threads;
-    const auto same = [&](const DeviceProfile& other) { return other.threads == threads; };
-    if (threads == 0 || std::ranges::count_if(profiles, same) > 1)
-      one.fail("a number of threads that no other profile of the file has");
+    DeviceProfile profile = read_profile(one, source);
+    const JsonValue threads = one.at("threads");
+    if (std::ranges::find(profiles, profile.threads, &DeviceProfile::threads) != profiles.end())
+      threads.fail("a number that no other profile of the file has");
+    profiles.push_back(std::move(profile));
   }
   return profiles;
 }

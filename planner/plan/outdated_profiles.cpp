@@ -73,7 +73,7 @@ std::string threads_remark(const Plan& plan, std::span<const int> threads) {
   if (text.empty()) return "";
   return text +
          ": predicted times are not this run's; give both the same '--threads', to `tandem plan` "
-         "and to `tandem run` or `tandem worker`";
+         "and to `tandem run` or `tandem worker` (emulated devices but the master have 1)";
 }
 
 std::string outdated_remark(const Plan& plan, const std::vector<model::MeasuredKernels>& here,

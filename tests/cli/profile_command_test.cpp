@@ -73,19 +73,32 @@ TEST_CASE("cli/profile: --check tells errors by kind, and is for readers") {
   CHECK(has(told, "Predicted beside measured"));
   for (const std::string& kind : {"ffn_up (f32)", "ffn_up (bf16)", "attend", "norm"})
     CHECK(has(told, kind));
-  check_refused(bench, {"profile", "--check", "--json", "--disk", "none"}, 2, "--check");
+  for (const Words& silent :
+       {Words{"--json"}, Words{"--out", "-"}, Words{"--out", "p.json", "--quiet"}}) {
+    Words words{"profile", "--model", "tiny.json", "--check", "--disk", "none"};
+    words.insert(words.end(), silent.begin(), silent.end());
+    check_refused(bench, words, 2, "--check");
+  }
 }
 
 TEST_CASE("cli/plan: of several numbers of threads, all for real devices, one for emulated ones") {
   const Kitchen bench;
   write_profiles(bench, "all.json");
   using Threads = std::vector<int>;
-  // Both devices on this machine; each on its own; one of each.
-  CHECK(planned_threads(bench, "pair.xml", {"--profile", "all.json"}) == Threads{1, 1});
-  CHECK(planned_threads(bench, "pair.xml",
-                        {"--profile", "desk=all.json", "--profile", "sofa=all.json"}) ==
-        Threads{4, 4});
+  const Words each{"--profile", "desk=all.json", "--profile", "sofa=all.json"};
+  std::string real = bench.read("pair.xml");
+  const std::string slowdown = R"(<prop id="tandem:slowdown" value="2"/>)";
+  REQUIRE(has(real, slowdown));
+  real.erase(real.find(slowdown), slowdown.size());
+  bench.write("real.xml", real);
+  // Both devices on this machine; each on its own; the sofa slowed down, so emulated.
+  CHECK(planned_threads(bench, "real.xml", {"--profile", "all.json"}) == Threads{1, 1});
+  CHECK(planned_threads(bench, "real.xml", each) == Threads{4, 4});
+  CHECK(planned_threads(bench, "pair.xml", each) == Threads{4, 1});
+  // One measured, the other nominal; one alone.
   CHECK(planned_threads(bench, "pair.xml", {"--profile", "desk=all.json"}) == Threads{4, 0});
+  CHECK(planned_threads(bench, "real.xml", {"--profile", "all.json", "--devices", "sofa"}) ==
+        Threads{4});
   CHECK(planned_threads(bench, "pair.xml", {"--profile", "all.json", "--threads", "2"}) ==
         Threads{2, 2});
   check_refused(bench,
@@ -96,6 +109,26 @@ TEST_CASE("cli/plan: of several numbers of threads, all for real devices, one fo
                 2, "--threads");
   // Of a program that did not tell its threads there is one, and nothing to choose.
   CHECK(planned_threads(bench, "pair.xml", {"--profile", "profile.json"}) == Threads{0, 0});
+}
+
+TEST_CASE("cli/plan: says with how many threads devices are to compute") {
+  const Kitchen bench;
+  write_profiles(bench, "all.json");
+  const auto printed = [&](const Words& more) {
+    Words words{"plan", "--platform", "pair.xml", "--model", "tiny.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return bench.good(words);
+  };
+  CHECK(has(printed({"--profile", "all.json"}), "profiles are of 1 thread (desk, sofa): "));
+  CHECK(has(printed({"--profile", "desk=all.json", "--profile", "all.json"}),
+            "profiles are of 1 thread (sofa); 4 threads (desk): "));
+  // Nominal ones, and those that do not tell.
+  for (const Words& silent : {Words{}, Words{"--profile", "profile.json"}})
+    CHECK(!has(printed(silent), "profiles are of"));
+  const Json summary =
+      Json::parse(printed({"--profile", "desk=all.json", "--json", "--out", "plan.json"}));
+  CHECK(summary["devices"][0]["threads"] == 4);
+  CHECK(summary["devices"][1]["threads"].is_null());
 }
 
 TEST_CASE("cli/plan: a file of profiles by threads that is wrong is one error") {
@@ -110,9 +143,10 @@ TEST_CASE("cli/plan: a file of profiles by threads that is wrong is one error") 
         1, part);
   };
   refused([](Json& all) { all["profiles"] = Json::array(); }, "profiles");
-  refused([](Json& all) { all["profiles"][1]["threads"] = 1; }, "threads");
-  refused([](Json& all) { all["profiles"][1].erase("threads"); }, "threads");
-  refused([](Json& all) { all["profiles"][1]["threads"] = 0; }, "threads");
+  const std::string threads = "'profiles[1].threads' is ";
+  refused([](Json& all) { all["profiles"][1]["threads"] = 1; }, threads + "1, expected a number");
+  refused([](Json& all) { all["profiles"][1].erase("threads"); }, threads + "missing");
+  refused([](Json& all) { all["profiles"][1]["threads"] = 0; }, threads + "0, expected");
   refused([](Json& all) { all["schema"] = "tandem.profiles/9"; }, "tandem.profiles/1");
   refused([](Json& all) { all["more"] = 1; }, "more");
 }
@@ -130,15 +164,35 @@ TEST_CASE("cli/run: computes with the threads of the plan's profile, and tells o
   const auto environment = [&](const std::string& key) {
     return Json::parse(bench.read("result.json"))["environment"].value(key, "");
   };
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   const Outcome same = bench.run(run);
   CHECK(same.code == 0);
-  CHECK(environment("threads") == "2");
-  CHECK(environment("profile_threads").empty());
+  CHECK(environment("threads") == std::to_string(std::min(2, cores)));
+  CHECK(environment("profile_threads").empty() == (cores >= 2));
   run.insert(run.end(), {"--threads", "1"});
   const Outcome other = bench.run(run);
   CHECK(other.code == 0);
   CHECK(has(other.err, "'desk' computes with 1 thread, but its profile is of 2 threads"));
   CHECK(has(environment("profile_threads"), "profile is of 2 threads"));
+}
+
+TEST_CASE("cli/run: never computes with more threads than cores unless they are asked for") {
+  const Kitchen bench;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  Json large = Json::parse(bench.read("profile.json"));
+  large["threads"] = 1024;  // of another machine
+  bench.write("large.json", large.dump());
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "weights", "--quiet"});
+  bench.write("ids", "1 2 3 4 5");
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--strategy", "local",
+              "--profile", "desk=large.json", "--prompt-tokens", "5", "--new-tokens", "3",
+              "--quiet", "--out", "plan.json"});
+  const Outcome run = bench.run({"run", "plan.json", "--weights", "weights", "--prompt-ids", "ids",
+                                 "--out", "result.json", "--ignore-eos"});
+  CHECK(run.code == 0);
+  CHECK(has(run.err, "but its profile is of 1024 threads"));
+  const Json environment = Json::parse(bench.read("result.json"))["environment"];
+  CHECK(environment["threads"] == std::to_string(cores));
 }
 
 }  // namespace tandem::test::profile_command_test

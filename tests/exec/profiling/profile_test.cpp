@@ -154,6 +154,13 @@ TEST_CASE("profile: without any time a profile still knows prompts, of the first
   CHECK(hasty.half_score->points.back().intensity == 32.0);
 }
 
+TEST_CASE("profile: without any time the head is known of 16 sequences, too") {
+  ProfileOptions options = quick();
+  options.rows = {3, 40};
+  const model::DeviceProfile hasty = measure_profiles(tiny(), options).front();
+  CHECK(intensities(rate(hasty, model::TaskKind::lm_head)) == std::vector{1.0, 3.0, 16.0});
+}
+
 TEST_CASE("profile: with time, prompts are refined and then measured again") {
   const model::Transformer t = tiny();
   ProfileOptions options = quick();

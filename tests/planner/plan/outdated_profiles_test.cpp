@@ -64,7 +64,9 @@ TEST_CASE("planner/outdated profiles: threads that others were measured with") {
   CHECK(planner::threads_remark(plan, std::vector{2, 1}) ==
         "device 'd0' computes with 2 threads, but its profile is of 1 thread; device 'd1' computes "
         "with 1 thread, but its profile is of 4 threads: predicted times are not this run's; give "
-        "both the same '--threads', to `tandem plan` and to `tandem run` or `tandem worker`");
+        "both the same '--threads', to `tandem plan` and to `tandem run` or `tandem worker` "
+        "(emulated "
+        "devices but the master have 1)");
 }
 
 TEST_CASE("planner/outdated profiles: other instruction sets, on the same processor only") {
