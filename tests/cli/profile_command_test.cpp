@@ -71,7 +71,7 @@ TEST_CASE("cli/profile: --check tells errors by kind, and is for readers") {
       bench.good({"profile", "--model", "tiny.json", "--threads", "1", "--seconds", "0.1",
                   "--dtype", "bf16", "--disk", "none", "--check"});
   CHECK(has(told, "Predicted beside measured"));
-  for (const std::string& kind : {"ffn_up (f32)", "ffn_up (bf16)", "attend", "norm"})
+  for (const char* kind : {"ffn_up (f32)", "ffn_up (bf16)", "attend", "norm"})
     CHECK(has(told, kind));
   for (const Words& silent :
        {Words{"--json"}, Words{"--out", "-"}, Words{"--out", "p.json", "--quiet"}}) {
