@@ -114,8 +114,8 @@ TEST_CASE("cli/outdated profiles: a measured one is this program's, with the ins
 
 TEST_CASE("cli/outdated profiles: of the reference kernels, unless the run uses them, too") {
   const Kitchen bench;
-  bench.must({"profile", "--model", "tiny.json", "--seconds", "0.1", "--disk", "none", "--kernels",
-              "eigen", "--out", "eigen.json", "--quiet"});
+  bench.must({"profile", "--model", "tiny.json", "--threads", "1", "--seconds", "0.1", "--disk",
+              "none", "--kernels", "eigen", "--out", "eigen.json", "--quiet"});
   const std::string sets = Json::parse(bench.read("eigen.json"))["kernels"]["instruction_sets"];
   CHECK(sets.starts_with("Eigen "));
   bench.must({"plan", "--model", "tiny.json", "--platform", "pair.xml", "--profile", "eigen.json",
