@@ -68,11 +68,16 @@ std::vector<Part> parts_of(const model::Transformer& transformer, const ProfileO
   for (const model::WeightFormat format : model::kWeightFormats) {
     if (std::ranges::find(options.formats, format) == options.formats.end()) continue;
     require(format != model::WeightFormat::f32, "f32 is measured in any case");
-    Part& part = parts.emplace_back(plain, "weights in " + std::string(to_string(format)), format);
+    Part& part = parts.emplace_back();
+    part.transformer = plain;
+    part.name = "weights in " + std::string(to_string(format));
+    part.format = format;
     part.transformer.formats = model::WeightFormats(format);
   }
   if (options.half_cache) {
-    Part& part = parts.emplace_back(plain, "cache in f16");
+    Part& part = parts.emplace_back();
+    part.transformer = plain;
+    part.name = "cache in f16";
     part.transformer.cache = model::CacheFormat::f16;
   }
   return parts;

@@ -337,7 +337,7 @@ void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation
     } catch (const std::exception& error) {
       const std::string reason = model::describe(error);
       if (options.once) throw Error(reason);
-      say(options, "session with " + peer + " failed: " + reason);
+      say(options, std::string("session with ").append(peer).append(" failed: ").append(reason));
     }
     if (options.once) return;
   }

@@ -239,6 +239,7 @@ class Lowering {
     }
     if (layer == 0) ask(others, owner.stream, layer);
     std::vector<TaskIndex> arrivals;
+    arrivals.reserve(others.size());
     for (const Part* const other : others) {
       arrivals.push_back(
           graph_.add(model::cache_transfer_task(

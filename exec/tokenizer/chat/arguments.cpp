@@ -31,11 +31,14 @@ Bound bind(std::string_view callee, const Arguments& given,
   std::vector<std::optional<Value>> values(parameters.size());
   std::ranges::copy(given.places, values.begin());
   for (const auto& [name, value] : given.names) {
+    const auto fail_argument = [&, &of = name](std::string_view fault) {
+      fail(std::string(subject).append("argument '").append(of).append("' ").append(fault));
+    };
     const auto* const found = std::ranges::find(parameters, name);
     if (naming == Naming::refused || found == parameters.end())
-      fail(subject + "argument '" + name + "' is not known, expected another one");
+      fail_argument("is not known, expected another one");
     std::optional<Value>& place = values[static_cast<std::size_t>(found - parameters.begin())];
-    if (place) fail(subject + "argument '" + name + "' is given twice, expected it once");
+    if (place) fail_argument("is given twice, expected it once");
     place = value;
   }
   for (std::size_t i = 0; i < required; ++i) {

@@ -87,7 +87,7 @@ Interpreter::Flow Interpreter::run(const Node& node, std::string& out) {
       return run(node.otherwise, out);
     case Node::Kind::loop: {
       const Value through = evaluated(node.expressions[0]);
-      return run_loop(node, scope_, through, 0, out);
+      return run_loop(node, ScopePointer(scope_), through, 0, out);
     }
     case Node::Kind::assignment:
       set(node.targets[0], evaluated(node.expressions[0]));
@@ -194,8 +194,9 @@ Next Interpreter::chosen(const Node& node, const ScopePointer& around, Next next
   };
 }
 
-Interpreter::Flow Interpreter::run_loop(const Node& node, ScopePointer around, const Value& through,
-                                        std::int64_t level0, std::string& out) {
+Interpreter::Flow Interpreter::run_loop(const Node& node, const ScopePointer& around,
+                                        const Value& through, std::int64_t level0,
+                                        std::string& out) {
   const ScopePointer caller = scope_;
   const auto loop = std::make_shared<Loop>();
   loop->next = chosen(node, around, iterate(budget_, through, "a loop"));

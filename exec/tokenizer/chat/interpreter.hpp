@@ -41,12 +41,13 @@ class Interpreter {
   enum class Flow { on, skip, leave };
   using ScopePointer = std::shared_ptr<Scope>;
 
-  // Statements (interpreter.cpp). `around` of run_loop is a copy, as scope_ changes meanwhile.
+  // Statements (interpreter.cpp). `around` of run_loop is not scope_ itself, which changes
+  // meanwhile.
   Flow run(const Nodes& nodes, std::string& out);
   Flow run(const Node& node, std::string& out);
   Flow run_in(const Nodes& nodes, const std::vector<std::string>& hidden, std::string& out);
-  Flow run_loop(const Node& node, ScopePointer around, const Value& through, std::int64_t level0,
-                std::string& out);
+  Flow run_loop(const Node& node, const ScopePointer& around, const Value& through,
+                std::int64_t level0, std::string& out);
   Flow run_capture(const Node& node, std::string& out);
   Flow run_with(const Node& node, std::string& out);
   void run_call(const Node& node, std::string& out);

@@ -97,7 +97,7 @@ Value sequence_value(Budget& budget, Values items, Sequence::Form form) {
   return Value(std::shared_ptr<const Sequence>(std::move(made)));
 }
 
-Value mapping_value(Budget& budget, std::vector<std::pair<Value, Value>> items) {
+Value mapping_value(Budget& budget, std::vector<std::pair<Value, Value>>&& items) {
   budget.make((items.size() + 1) * kPairBytes);
   auto made = std::make_shared<Mapping>();
   int deepest = 0;

@@ -135,7 +135,7 @@ struct Function {
                                    Sequence::Form form = Sequence::Form::list);
 // A later value of the same key replaces the earlier one, in its place. Throws Error for keys that
 // Python cannot hash.
-[[nodiscard]] Value mapping_value(Budget& budget, std::vector<std::pair<Value, Value>> items);
+[[nodiscard]] Value mapping_value(Budget& budget, std::vector<std::pair<Value, Value>>&& items);
 [[nodiscard]] Value generator_value(Budget& budget, std::string filter, const Value& source,
                                     Next next);
 [[nodiscard]] Value function_value(std::string name,

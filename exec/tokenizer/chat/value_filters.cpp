@@ -185,7 +185,7 @@ Value format(Budget& budget, const Value& value, const Arguments& given) {
 
 Value int_filter(Budget& budget, const Value& value, const Arguments& arguments) {
   const Bound given = bind("int", arguments, {"default", "base"});
-  const Value otherwise = given[0].value_or(Value(std::int64_t{0}));
+  Value otherwise = given[0].value_or(Value(std::int64_t{0}));
   const std::int64_t base = given.whole(1, 10);
   if (value.is_undefined()) fail("the filter 'int' of " + kind_of(value) + ", expected a number");
   if (value.whole()) return Value(*value.whole());
