@@ -58,8 +58,8 @@ using GgufBytes = std::function<void(std::uint64_t offset, std::span<std::byte> 
 // known types and of whole blocks a row. In the order of their offsets, tensors begin at the first
 // multiple of the alignment behind the one before, and the file ends behind the last: a tensor
 // whose declared type takes another number of bytes than the type that was written is rejected.
-// Types of equal size cannot be told apart: F16 declared as BF16 (2 bytes an element), or Q4_0 as
-// IQ4_NL (18 bytes a block), is accepted and read as declared.
+// Types of equal size cannot be distinguished: F16 declared as BF16 (2 bytes an element), or Q4_0
+// as IQ4_NL (18 bytes a block), is accepted and read as declared.
 [[nodiscard]] GgufHeader parse_gguf_header(const GgufBytes& bytes, std::uint64_t file_bytes,
                                            const std::string& source);
 

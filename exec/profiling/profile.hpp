@@ -16,9 +16,8 @@ struct ProfileOptions {
   // About how long it takes, the making of weights included. It is exceeded only by what single
   // tokens and the first two of `rows` take.
   double seconds = 25.0;
-  // Weights between two uses of the same; 0: those of `transformer`, or of a large one four times
-  // the last-level cache (at most 512 MiB, and an eighth of the memory that is available). Less
-  // than a run's measures a cache, not memory.
+  // Weights between two uses of the same; 0: as stream_bytes_of() chooses. Less than a run's
+  // measures a cache, not memory.
   double stream_bytes = 0.0;
   // Of weights that are measured besides f32, and whether attention over an F16 cache is: each for
   // an equal part of `seconds`, f32 for half of that if there are others.

@@ -30,7 +30,7 @@ constexpr double kCached = 64.0 * 1024 * 1024;
 // After so long, weights of some MiB are read at about half their rate (decision 0017).
 constexpr std::chrono::milliseconds kPause{25};
 
-// Two sizes of everything, so that what a task costs can be told from what a byte costs.
+// Two sizes of everything, so that a task's overhead is distinguished from its cost a byte.
 constexpr std::array kFractions{1.0, 0.25};
 
 class StepMeasurement {

@@ -1,6 +1,6 @@
 #pragma once
 
-// SHA-256, by which plans, files and blocks of weights are told apart.
+// SHA-256, by which plans, files and blocks of weights are distinguished.
 
 #include <array>
 #include <cstddef>

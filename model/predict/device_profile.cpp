@@ -431,6 +431,9 @@ std::vector<DeviceProfile> parse_profiles_json(std::string_view text, std::strin
     const JsonValue threads = one.at("threads");
     if (std::ranges::find(profiles, profile.threads, &DeviceProfile::threads) != profiles.end())
       threads.fail("a number that no other profile of the file has");
+    // One measurement has one machine and one set of kernels.
+    if (!profiles.empty() && profile.kernels != profiles.front().kernels)
+      one.at("kernels").fail("the same as of the file's first profile, as one machine has them");
     profiles.push_back(std::move(profile));
   }
   return profiles;

@@ -127,7 +127,8 @@ struct DeviceProfile {
 [[nodiscard]] DeviceProfile parse_profile_json(std::string_view text, std::string_view source);
 
 // Of one machine with several numbers of threads: JSON, schema "tandem.profiles/1", or that of one
-// profile if there is one only; parse reads both.
+// profile if there is one only; parse reads both. All are of the same kernels, no two of the same
+// number of threads.
 [[nodiscard]] std::string to_json(std::span<const DeviceProfile> profiles);
 [[nodiscard]] std::vector<DeviceProfile> parse_profiles_json(std::string_view text,
                                                              std::string_view source);

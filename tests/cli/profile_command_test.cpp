@@ -149,6 +149,8 @@ TEST_CASE("cli/plan: a file of profiles by threads that is wrong is one error") 
   refused([](Json& all) { all["profiles"][1]["threads"] = 0; }, threads + "0, expected");
   refused([](Json& all) { all["schema"] = "tandem.profiles/9"; }, "tandem.profiles/1");
   refused([](Json& all) { all["more"] = 1; }, "more");
+  refused([](Json& all) { all["profiles"][2]["kernels"]["processor"] = "another"; },
+          "profiles[2].kernels");
 }
 
 TEST_CASE("cli/run: computes with the threads of the plan's profile, and tells of others") {
