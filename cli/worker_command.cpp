@@ -91,7 +91,7 @@ int worker_command(const Arguments& arguments, std::ostream& out) {
   const exec::Cancellation never;
   try {
     exec::serve(std::move(socket), worker, never);
-  } catch (const Error&) {
+  } catch (const exec::ReportedError&) {
     if (port_fd < 0) throw;
     return 1;  // the process that started this one says why, once
   }

@@ -171,6 +171,9 @@ void LocalCluster::wait(std::chrono::milliseconds patience) noexcept {
 }
 
 void LocalCluster::stop() noexcept {
+  // One that fails by itself may be about to say why.
+  constexpr std::chrono::milliseconds kLastWords{500};
+  wait(kLastWords);
   for (const Process& process : processes_) process.child.kill();  // all, before one is waited for
   processes_.clear();
 }

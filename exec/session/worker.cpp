@@ -69,18 +69,18 @@ class WorkerSession {
   }
 
   void run() {
-    const WaitNotice notice(
-        session_->activity(),
-        {.first = 2 * options_.times.notice,
-         .text = [this] { return waited_for(); },
-         .say = options_.verbose ? options_.log : std::function<void(const std::string&)>()});
     try {
+      const WaitNotice notice(
+          session_->activity(),
+          {.first = 2 * options_.times.notice,
+           .text = [this] { return waited_for(); },
+           .say = options_.verbose ? options_.log : std::function<void(const std::string&)>()});
       accept_plan();
       prepare();
       execute();
     } catch (const std::exception& error) {
       session_->cancel(model::describe(error));
-      throw Error(session_->failure());
+      throw ReportedError(session_->failure());
     }
   }
 
@@ -335,6 +335,7 @@ void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation
       WorkerSession(std::move(*incoming), reception, options, weights).run();
       if (options.verbose) say(options, "session with " + peer + " is done");
     } catch (const std::exception& error) {
+      if (options.once && dynamic_cast<const ReportedError*>(&error) != nullptr) throw;
       const std::string reason = model::describe(error);
       if (options.once) throw Error(reason);
       say(options, std::string("session with ").append(peer).append(" failed: ").append(reason));

@@ -14,6 +14,7 @@
 #include "exec/transport/key.hpp"
 #include "exec/transport/listener.hpp"
 #include "exec/transport/reception.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::exec {
 
@@ -35,9 +36,15 @@ struct WorkerOptions {
   bool verbose = false;
 };
 
+// A session failed, and its master was told why.
+class ReportedError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Serves masters on `socket` until cancelled, or once; a master that comes while another is served
 // is told so at once. A session that fails costs one log line and nothing else; with `once` it is
-// thrown as Error.
+// thrown as Error: as ReportedError unless it failed before its master could be told.
 //   offer: the plan is checked, this device's share of it, the memory that this machine has
 //   weights: of each block of the share what is neither in memory nor in the cache is received, and
 //   kept in both; what was loaded stays in memory until a plan comes that does not need it
