@@ -150,8 +150,9 @@ void fit_rates(const std::vector<Part>& parts, std::size_t index, model::DeviceP
 std::vector<model::DeviceProfile> measure_profiles(const model::Transformer& transformer,
                                                    const ProfileOptions& options) {
   require(!options.threads.empty() && std::ranges::min(options.threads) >= 1 &&
-              options.rows.size() >= 2 && std::ranges::min(options.rows) >= 1,
-          "a profile has threads, and two sizes of prompts or more");
+              options.rows.size() >= 2 && options.rows.front() >= 1 &&
+              std::ranges::is_sorted(options.rows),
+          "a profile has threads, and two sizes of prompts or more, ascending");
   const Clock::time_point start = Clock::now();
   // As the run's own peak counts memory: RssFile is code and libraries as far as they were touched,
   // RssAnon what was allocated.

@@ -36,7 +36,8 @@ struct ProfileOptions {
 // layer), prompts of `rows` through one layer, of models that caches could hold each after a pause,
 // and single tokens after several contexts through all; transfer from messages over a loopback
 // connection. CPU time of the thread with one thread, else time on the wall. Independent of any
-// emulation. Throws logic_error unless threads and rows are at least 1, and rows are two or more.
+// emulation. Throws logic_error unless threads and rows are at least 1, and rows two or more,
+// ascending.
 [[nodiscard]] std::vector<model::DeviceProfile> measure_profiles(
     const model::Transformer& transformer, const ProfileOptions& options);
 

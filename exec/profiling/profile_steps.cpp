@@ -93,7 +93,7 @@ class StepMeasurement {
   }
   [[nodiscard]] double round_s() const {
     double sum = 0.0;
-    for (const auto& [step, seconds] : seconds_) sum += seconds;
+    for (const Step& step : steps_) sum += seconds_of(step);
     return sum;
   }
 

@@ -65,15 +65,17 @@ std::string threads_remark(const Plan& plan, std::span<const int> threads) {
   std::string text;
   for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
     const int measured = plan.profiles[d].threads;
-    if (measured == 0 || threads[d] == 0 || measured == threads[d]) continue;
+    if (!plan.profiles[d].measured() || threads[d] == 0 || measured == threads[d]) continue;
     const auto count = [](int n) { return std::to_string(n) + (n == 1 ? " thread" : " threads"); };
     text += (text.empty() ? "device '" : "; device '") + plan.cluster.devices()[d].name +
-            "' computes with " + count(threads[d]) + ", but its profile is of " + count(measured);
+            "' computes with " + count(threads[d]) + ", but its profile " +
+            (measured > 0 ? "is of " + count(measured) : "does not tell of how many it is");
   }
   if (text.empty()) return "";
   return text +
-         ": predicted times are not this run's; give both the same '--threads', to `tandem plan` "
-         "and to `tandem run` or `tandem worker` (emulated devices but the master have 1)";
+         ": predicted times may not be this run's; give `tandem plan` and `tandem run` or `tandem "
+         "worker` the same '--threads' (emulated devices but the master have 1), and measure again "
+         "where a profile does not tell";
 }
 
 std::string outdated_remark(const Plan& plan, const std::vector<model::MeasuredKernels>& here,

@@ -25,8 +25,9 @@ namespace tandem::planner {
                                           const std::vector<model::MeasuredKernels>& here);
 
 // Returns a sentence on the devices whose profiles were measured with other numbers of threads than
-// `threads` (by DeviceIndex; 0: not known, and nothing is said), so that predicted times are not
-// those of this run; empty if there are none.
+// `threads` (by DeviceIndex; 0: not known, and nothing is said), or do not tell with how many, so
+// that predicted times may not be those of this run; empty if there are none. Nominal profiles are
+// of no threads.
 [[nodiscard]] std::string threads_remark(const Plan& plan, std::span<const int> threads);
 
 }  // namespace tandem::planner

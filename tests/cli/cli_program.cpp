@@ -137,10 +137,11 @@ std::vector<std::string> Workbench::listing() const {
 Kitchen::Kitchen() {
   write("tiny.json", source_file("tests/data/good/tiny.json"));
   write("pair.xml", source_file("tests/data/good/pair.xml"));
-  // Of this program's kernels, as a profile of others is remarked on.
+  // Of this program's kernels and one thread, as a profile of others is remarked on.
   write("profile.json",
         replaced(source_file("tests/data/good/profile.json"), "\"program_bytes\"",
-                 "\"kernels\": {\"generation\": " + std::to_string(exec::kKernelGeneration) +
+                 "\"threads\": 1, \"kernels\": {\"generation\": " +
+                     std::to_string(exec::kKernelGeneration) +
                      ", \"instruction_sets\": \"some\", \"processor\": \"a machine's\"}, "
                      "\"program_bytes\""));
 }

@@ -35,6 +35,13 @@ void write_profiles(const Kitchen& bench, const std::string& file) {
   bench.write(file, all.dump());
 }
 
+// A profile of a program that did not tell its threads.
+void write_untold(const Kitchen& bench, const std::string& file) {
+  Json profile = Json::parse(bench.read("profile.json"));
+  profile.erase("threads");
+  bench.write(file, profile.dump());
+}
+
 // By device, the threads of the profile that a plan has chosen; 0: it tells none.
 std::vector<int> planned_threads(const Kitchen& bench, const std::string& platform,
                                  const Words& more) {
@@ -84,6 +91,7 @@ TEST_CASE("cli/profile: --check tells errors by kind, and is for readers") {
 TEST_CASE("cli/plan: of several numbers of threads, all for real devices, one for emulated ones") {
   const Kitchen bench;
   write_profiles(bench, "all.json");
+  write_untold(bench, "untold.json");
   using Threads = std::vector<int>;
   const Words each{"--profile", "desk=all.json", "--profile", "sofa=all.json"};
   std::string real = bench.read("pair.xml");
@@ -108,12 +116,13 @@ TEST_CASE("cli/plan: of several numbers of threads, all for real devices, one fo
   check_refused(bench, {"plan", "--platform", "pair.xml", "--model", "tiny.json", "--threads", "2"},
                 2, "--threads");
   // Of a program that did not tell its threads there is one, and nothing to choose.
-  CHECK(planned_threads(bench, "pair.xml", {"--profile", "profile.json"}) == Threads{0, 0});
+  CHECK(planned_threads(bench, "pair.xml", {"--profile", "untold.json"}) == Threads{0, 0});
 }
 
 TEST_CASE("cli/plan: says with how many threads devices are to compute") {
   const Kitchen bench;
   write_profiles(bench, "all.json");
+  write_untold(bench, "untold.json");
   const auto printed = [&](const Words& more) {
     Words words{"plan", "--platform", "pair.xml", "--model", "tiny.json"};
     words.insert(words.end(), more.begin(), more.end());
@@ -123,7 +132,7 @@ TEST_CASE("cli/plan: says with how many threads devices are to compute") {
   CHECK(has(printed({"--profile", "desk=all.json", "--profile", "all.json"}),
             "profiles are of 1 thread (sofa); 4 threads (desk): "));
   // Nominal ones, and those that do not tell.
-  for (const Words& silent : {Words{}, Words{"--profile", "profile.json"}})
+  for (const Words& silent : {Words{}, Words{"--profile", "untold.json"}})
     CHECK(!has(printed(silent), "profiles are of"));
   const Json summary =
       Json::parse(printed({"--profile", "desk=all.json", "--json", "--out", "plan.json"}));
@@ -176,6 +185,11 @@ TEST_CASE("cli/run: computes with the threads of the plan's profile, and tells o
   CHECK(other.code == 0);
   CHECK(has(other.err, "'desk' computes with 1 thread, but its profile is of 2 threads"));
   CHECK(has(environment("profile_threads"), "profile is of 2 threads"));
+  write_untold(bench, "untold.json");
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--strategy", "local",
+              "--profile", "desk=untold.json", "--prompt-tokens", "5", "--new-tokens", "3",
+              "--quiet", "--out", "plan.json"});
+  CHECK(has(bench.run(run).err, "its profile does not tell of how many it is"));
 }
 
 TEST_CASE("cli/run: never computes with more threads than cores unless they are asked for") {

@@ -56,17 +56,22 @@ TEST_CASE("planner/outdated profiles: other generations, and profiles that tell 
 
 TEST_CASE("planner/outdated profiles: threads that others were measured with") {
   planner::Plan plan = plan_with({kHere, kHere});
-  CHECK(planner::threads_remark(plan, std::vector{3, 3}).empty());  // profiles that do not tell
+  constexpr std::string_view kThreadsRemedy =
+      ": predicted times may not be this run's; give `tandem plan` and `tandem run` or `tandem "
+      "worker` the same '--threads' (emulated devices but the master have 1), and measure again "
+      "where a profile does not tell";
+  CHECK(planner::threads_remark(plan, std::vector{3, 0}) ==
+        "device 'd0' computes with 3 threads, but its profile does not tell of how many it is" +
+            std::string(kThreadsRemedy));
   plan.profiles[0].threads = 1;
   plan.profiles[1].threads = 4;
   CHECK(planner::threads_remark(plan, std::vector{1, 4}).empty());
   CHECK(planner::threads_remark(plan, std::vector{0, 0}).empty());
   CHECK(planner::threads_remark(plan, std::vector{2, 1}) ==
         "device 'd0' computes with 2 threads, but its profile is of 1 thread; device 'd1' computes "
-        "with 1 thread, but its profile is of 4 threads: predicted times are not this run's; give "
-        "both the same '--threads', to `tandem plan` and to `tandem run` or `tandem worker` "
-        "(emulated "
-        "devices but the master have 1)");
+        "with 1 thread, but its profile is of 4 threads" +
+            std::string(kThreadsRemedy));
+  CHECK(planner::threads_remark(plan_with({}), std::vector{8, 8}).empty());  // nominal
 }
 
 TEST_CASE("planner/outdated profiles: other instruction sets, on the same processor only") {
