@@ -47,7 +47,7 @@ struct ChannelMessage {
   // Of weights, set by the runtime: where they lie at their sender, and where they visit; null: the
   // payload waits in its slot.
   const std::byte* lies_at = nullptr;
-  std::byte* visits = nullptr;
+  std::byte* gathered = nullptr;
   MessageRef source{};               // of a relay: the incoming message that it passes on
   std::vector<MessageRef> relays{};  // of an incoming message: the outgoing ones that pass it on
 };

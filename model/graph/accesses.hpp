@@ -28,7 +28,7 @@ namespace tandem::model {
 [[nodiscard]] BufferRef keys_read(const Task& task);
 [[nodiscard]] BufferRef list_read(const Task& task);
 // The weights of another device that a product reads; none: kind none.
-[[nodiscard]] BufferRef visitor_read(const Task& task);
+[[nodiscard]] BufferRef gathered_weights_read(const Task& task);
 
 // Rows and columns of a buffer.
 struct Area {

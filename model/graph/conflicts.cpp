@@ -87,7 +87,7 @@ class Checker {
 
   std::optional<std::string> find() {
     check_buffers();
-    check_visitors();
+    check_gathered_weights();
     check_weights();
     check_finish();
     return fault_;
@@ -131,11 +131,11 @@ class Checker {
 
   // Weights that visit are written to their place as they come, so what used the place before is
   // over by then.
-  void check_visitors() {
+  void check_gathered_weights() {
     std::map<std::pair<DeviceIndex, std::int16_t>, TaskIndex> used;  // last
     for (TaskIndex i = 0; i < graph_.size() && !fault_; ++i) {
       const Task& task = at(i);
-      if (const BufferRef place = visitor_read(task); place.kind != BufferKind::none)
+      if (const BufferRef place = gathered_weights_read(task); place.kind != BufferKind::none)
         used[{task.device, place.slot}] = i;
       if (task.kind != TaskKind::transfer || !moves_weights(task)) continue;
       const auto before = used.find({task.peer, task.output.slot});

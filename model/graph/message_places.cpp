@@ -30,7 +30,7 @@ bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
                             is_among(buffer.kind, also_written(task.kind)))) ||
       softmax_read(task) == buffer || softmax_written(task) == buffer ||
       arrived_read(task) == buffer || keys_read(task) == buffer || list_read(task) == buffer ||
-      visitor_read(task) == buffer;
+      gathered_weights_read(task) == buffer;
   return beyond_operands || task.input == buffer || task.output == buffer;
 }
 

@@ -154,7 +154,7 @@ struct Task {
   // transfer, sample).
   Range columns{};
   // Positions of the keys, in their sequence: of an attend or a score (or rows of `gathered`), and
-  // of a transfer of the cache to `arrived`, which carries keys and values of these instead of
+  // of a transfer of the cache to `remote_kv`, which carries keys and values of these instead of
   // those of its rows. Of a select: rows of the list. Of a transfer of weights: the heads or FFN
   // columns of the share that they are of.
   Range keys = kCausal;
@@ -164,13 +164,13 @@ struct Task {
   // attend: also writes the softmax of its output's slot, so that its result can be merged with
   // those over other keys of the same rows.
   bool statistics : 1 = false;
-  bool of_arrived : 1 = false;  // attend: over keys in `arrived`, not in the cache
+  bool of_remote_kv : 1 = false;  // attend: over keys in `remote_kv`, not in the cache
   // merge, add, gather, attend, score: the slot of the list by which rows were gathered; 0: none.
   // Of an add, rows of x go to those of y that the list names.
   std::int8_t selection = 0;
-  // project_qkv, project_out, ffn_up, ffn_down: the slot of `visiting` that has the weights, a
-  // block of another device's share; 0: they are the device's own.
-  std::int16_t visitor = 0;
+  // project_qkv, project_out, ffn_up, ffn_down: the slot of `gathered_weights` that has the
+  // weights, a block of another device's share; 0: they are the device's own.
+  std::int16_t weights_slot = 0;
   // shortlist: columns of the candidates that it writes; sample of candidates: of the first
   // device's, as many as every device's
   Range chosen{};
@@ -180,14 +180,14 @@ struct Task {
 
 // Whether `transfer` carries keys and values of positions outside the batch.
 [[nodiscard]] inline bool moves_cache(const Task& transfer) {
-  return transfer.output.kind == BufferKind::arrived;
+  return transfer.output.kind == BufferKind::remote_kv;
 }
 // Whether `transfer` carries weights: the sender's `block` of `layer` as it lies in its memory, all
-// bytes of it, to a slot of `visiting`. It goes from where it lies to where it is used: neither end
-// copies it, and it waits in no slot of the channel, so whatever used the place before has to come
-// before it by dependencies.
+// bytes of it, to a slot of `gathered_weights`. It goes from where it lies to where it is used:
+// neither end copies it, and it waits in no slot of the channel, so whatever used the place before
+// has to come before it by dependencies.
 [[nodiscard]] inline bool moves_weights(const Task& transfer) {
-  return transfer.output.kind == BufferKind::visiting;
+  return transfer.output.kind == BufferKind::gathered_weights;
 }
 // Returns how many rows `transfer` sends: its own, or one for each of its keys.
 [[nodiscard]] inline std::int64_t sent_rows(const Task& transfer) {
