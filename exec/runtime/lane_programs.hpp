@@ -93,8 +93,8 @@ struct LanePrograms {
 
 // The programs of `device`, equivalent to executing the whole graph serially in index order:
 //   a cpu task is run in index order;
-//   captures and deliveries stand among them as model/graph/message_places.hpp says, which is where
-//   the predictors charge them.
+//   captures and deliveries stand among them as model/graph/message_schedule.hpp says, which is
+//   where the predictors charge them.
 // Payloads wait in slots as model/graph/channel_slots.hpp says, so that no cyclic waiting can
 // arise. A task that depends on a transfer which this device sends may start when its payload is
 // captured; on a relay, when the message that it passes on is delivered. A load starts as soon as

@@ -1,7 +1,7 @@
 #pragma once
 
 // What a task reads and writes of a device's storage: the one list that places messages among the
-// tasks of a device (model/graph/message_places.hpp) and that conflicts are found by
+// tasks of a device (model/graph/message_schedule.hpp) and that conflicts are found by
 // (model/graph/conflicts.hpp). A test of the executor holds its kernels against it.
 
 #include <cstdint>

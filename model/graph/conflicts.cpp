@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "model/graph/accesses.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 
 namespace tandem::model {
 namespace {
@@ -238,11 +238,11 @@ class Checker {
   void check_finish() {
     if (fault_ || !graph_.finishes() || graph_.finish() == graph_.size()) return;
     const DeviceIndex device = at(graph_.finish()).device;
-    const MessagePlaces places = message_places(graph_, std::span(&device, 1));
+    const MessageSchedule schedule = message_schedule(graph_, std::span(&device, 1));
     std::map<Place, std::vector<Area>> made;
     for (TaskIndex i = 0; i < graph_.size() && !fault_; ++i) {
       const bool delivered = at(i).lane == LaneKind::channel && at(i).peer == device &&
-                             places.delivery[static_cast<std::size_t>(i)] >= graph_.finish();
+                             schedule.delivery[static_cast<std::size_t>(i)] >= graph_.finish();
       if (i < graph_.finish() && !delivered) continue;
       for (const Access& access : accesses_of(at(i), device)) {
         if (access.buffer.kind == BufferKind::key_value) continue;  // of other sequences

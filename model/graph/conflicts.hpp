@@ -24,7 +24,7 @@ namespace tandem::model {
 //     other steps, which use the same buffers, though not the same sequences' caches.
 // Not asked of a graph: that a message is captured before its buffer is overwritten, and delivered
 // after what was in its place has been used. That is the rule by which messages are placed among a
-// device's tasks (model/graph/message_places.hpp), whatever they depend on.
+// device's tasks (model/graph/message_schedule.hpp), whatever they depend on.
 // Returns the first fault in words, nothing if there is none.
 [[nodiscard]] std::optional<std::string> find_conflict(const TaskGraph& graph);
 

@@ -16,12 +16,12 @@
 // captures it, then the channel takes it; the cpu lane of the receiver delivers it, which is what
 // the receiver's tasks that depend on the transfer really wait for. What a device only passes on
 // leaves it as it arrives (a relay), without a capture. Graphs do not say when and which:
-// model/graph/message_places.hpp has the rule, model/predict/program.hpp a step with all that lanes
-// do in it.
+// model/graph/message_schedule.hpp has the rule, model/predict/program.hpp a step with all that
+// lanes do in it.
 //
 // A graph declares the storage of every device (model/graph/storage.hpp): which buffers there are,
 // how large, in which format. Tasks name what they touch by their operands;
-// model/graph/message_places.hpp knows what they touch besides.
+// model/graph/message_schedule.hpp knows what they touch besides.
 //
 // Lanes go on from one step to the next without a barrier. What a task of the next step must wait
 // for besides, a graph records as *events*: ends of tasks, by number, as indices differ from graph

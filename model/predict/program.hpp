@@ -53,8 +53,8 @@ using ActionIndex = std::int32_t;
 // actions:
 //   a capture waits for the dependencies and events of the transfer,
 //   the message itself for its capture, the delivery for the message.
-// Of a relay (model/graph/message_places.hpp) there are two: the message waits for the message that
-// it passes on. A task that depends on a transfer waits for the message: its device's delivery
+// Of a relay (model/graph/message_schedule.hpp) there are two: the message waits for the message
+// that it passes on. A task that depends on a transfer waits for the message: its device's delivery
 // precedes it in its lane anyway.
 class Program {
  public:

@@ -13,15 +13,15 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/accesses.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/task_graph.hpp"
 
 namespace tandem::test {
 
 // Executes steps of a graph with numbers for values, in any order that its lanes and dependencies
-// allow: what a task reads is hashed into what it writes. What the rule of message places promises
-// of any graph is kept: payloads are taken before they are overwritten, and arrive after what was
-// there has been used.
+// allow: what a task reads is hashed into what it writes. What the rule of message schedules
+// promises of any graph is kept: payloads are taken before they are overwritten, and arrive after
+// what was there has been used.
 class SymbolicExecution {
  public:
   // `interleaved`: a finish comes after the next step has begun.
@@ -29,7 +29,7 @@ class SymbolicExecution {
       : graph_(graph),
         steps_(steps),
         interleaved_(interleaved),
-        places_(model::message_places(graph)) {
+        schedule_(model::message_schedule(graph)) {
     columns_ = 1;
     for (const model::Task& task : graph.tasks()) {
       const bool copies =
@@ -140,7 +140,7 @@ class SymbolicExecution {
   // Whether a message is delivered by the finish.
   [[nodiscard]] bool comes_back(model::TaskIndex i) const {
     return interleaved_ && at(i).lane == model::LaneKind::channel &&
-           places_.delivery[static_cast<std::size_t>(i)] >= graph_.finish();
+           schedule_.delivery[static_cast<std::size_t>(i)] >= graph_.finish();
   }
 
   // model::Task j of a step after i of the step before, where one of them is a message that the
@@ -275,7 +275,7 @@ class SymbolicExecution {
   const model::TaskGraph& graph_;
   int steps_;
   bool interleaved_;
-  model::MessagePlaces places_;
+  model::MessageSchedule schedule_;
   std::int32_t columns_ = 1;
   std::map<model::DeviceIndex, std::vector<model::TaskIndex>> loads_;
   std::map<model::DeviceIndex, int> room_;  // of the window

@@ -180,7 +180,7 @@ TEST_CASE("planner/gathered weights: have room for a layer of the others', and w
     }
     CHECK(room == layer);
     for (const model::ChannelSlots& end :
-         model::channel_slots(graph, model::message_places(graph), d)) {
+         model::channel_slots(graph, model::message_schedule(graph), d)) {
       for (const model::SlottedMessage& message : end.messages) {
         const Task& task = graph.tasks()[static_cast<std::size_t>(message.task)];
         CHECK((message.slot < 0) == model::moves_weights(task));
