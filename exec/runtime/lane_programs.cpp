@@ -67,22 +67,23 @@ class LaneProgramBuilder {
     return task.lane == LaneKind::disk ? LaneRole::disk : LaneRole::cpu;
   }
 
-  // A finish may come after other steps have begun: it may need nothing that is in memory.
+  // An epilogue may come after other steps have begun: it may need nothing that is in memory.
   void check_finish(TaskIndex i) const {
-    const TaskIndex finish = graph_.finish();
+    const TaskIndex epilogue = graph_.epilogue();
     for (const TaskIndex d : graph_.dependencies(i)) {
-      const bool earlier = role_of(at(d)) == LaneRole::incoming ? place(d) < finish : d < finish;
+      const bool earlier =
+          role_of(at(d)) == LaneRole::incoming ? place(d) < epilogue : d < epilogue;
       if (!earlier) continue;
-      throw Error("task graph: task " + std::to_string(i) + " of the finish on device " +
+      throw Error("task graph: task " + std::to_string(i) + " of the epilogue on device " +
                   std::to_string(device_) + " depends on task " + std::to_string(d) +
-                  " before it, expected a message that the finish receives");
+                  " before it, expected a message that the epilogue receives");
     }
   }
 
   void check_dependencies() const {
     for (const TaskIndex i : own_) {
       if (role_of(at(i)) == LaneRole::incoming) continue;  // its sender waits for them
-      if (graph_.finishes() && i >= graph_.finish()) check_finish(i);
+      if (graph_.has_epilogue() && i >= graph_.epilogue()) check_finish(i);
       for (const TaskIndex d : graph_.dependencies(i)) {
         if (role_of(at(d)) == LaneRole::none) {
           throw Error("task graph: task " + std::to_string(i) + " of device " +
@@ -220,9 +221,10 @@ class LaneProgramBuilder {
     });
     programs.actions.reserve(keyed.size());
     for (const auto& entry : keyed) programs.actions.push_back(std::get<3>(entry));
-    programs.finish = static_cast<std::size_t>(std::ranges::count_if(keyed, [&](const auto& entry) {
-      return !graph_.finishes() || std::get<0>(entry) < graph_.finish();
-    }));
+    programs.epilogue =
+        static_cast<std::size_t>(std::ranges::count_if(keyed, [&](const auto& entry) {
+          return !graph_.has_epilogue() || std::get<0>(entry) < graph_.epilogue();
+        }));
   }
 
   const TaskGraph& graph_;

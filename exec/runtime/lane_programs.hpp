@@ -83,7 +83,7 @@ struct DiskProgram {
 
 struct LanePrograms {
   std::vector<Action> actions;
-  std::size_t finish = 0;                // the first action of the finish; all that follow are, too
+  std::size_t epilogue = 0;  // the first action of the epilogue; all that follow are, too
   std::vector<ChannelProgram> outgoing;  // by peer, ascending
   std::vector<ChannelProgram> incoming;
   DiskProgram disk;

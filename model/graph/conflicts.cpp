@@ -236,23 +236,23 @@ class Checker {
   }
 
   void check_finish() {
-    if (fault_ || !graph_.finishes() || graph_.finish() == graph_.size()) return;
-    const DeviceIndex device = at(graph_.finish()).device;
+    if (fault_ || !graph_.has_epilogue() || graph_.epilogue() == graph_.size()) return;
+    const DeviceIndex device = at(graph_.epilogue()).device;
     const MessageSchedule schedule = message_schedule(graph_, std::span(&device, 1));
     std::map<Place, std::vector<Area>> made;
     for (TaskIndex i = 0; i < graph_.size() && !fault_; ++i) {
       const bool delivered = at(i).lane == LaneKind::channel && at(i).peer == device &&
-                             schedule.delivery[static_cast<std::size_t>(i)] >= graph_.finish();
-      if (i < graph_.finish() && !delivered) continue;
+                             schedule.delivery[static_cast<std::size_t>(i)] >= graph_.epilogue();
+      if (i < graph_.epilogue() && !delivered) continue;
       for (const Access& access : accesses_of(at(i), device)) {
         if (access.buffer.kind == BufferKind::key_value) continue;  // of other sequences
         std::vector<Area>& areas = made[place_of(device, access)];
         if (!access.writes && !covered(read_area(i, access), areas))
           return fail(i,
-                      "of the finish reads " + std::string(to_string(access.buffer.kind)) +
-                          " of another step: before the finish, of",
-                      graph_.finish() - 1,
-                      "expected a message, or a task of the finish, to bring all of it");
+                      "of the epilogue reads " + std::string(to_string(access.buffer.kind)) +
+                          " of another step: before the epilogue, of",
+                      graph_.epilogue() - 1,
+                      "expected a message, or a task of the epilogue, to bring all of it");
         if (access.writes) areas.push_back(written_area(i, access));
       }
     }

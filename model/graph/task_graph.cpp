@@ -193,9 +193,9 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
   require(task.kind != TaskKind::select ||
               (task.output.kind == BufferKind::selection && task.keys.size() <= task.rows.size()),
           "task: what is selected is a list of some of its rows");
-  if (finish_ >= 0) {
-    const bool follows = index == finish_ || task.device == tasks_.back().device;
-    require(task.lane == LaneKind::cpu && follows, "task: a finish is cpu tasks of one device");
+  if (epilogue_ >= 0) {
+    const bool follows = index == epilogue_ || task.device == tasks_.back().device;
+    require(task.lane == LaneKind::cpu && follows, "task: an epilogue is cpu tasks of one device");
   }
 
   // A copy shares its original's identity until one of the two changes.
@@ -214,10 +214,10 @@ void TaskGraph::record_event(TaskIndex task) {
   events_.push_back(task);
 }
 
-void TaskGraph::begin_finish() {
-  require(finish_ < 0, "begin_finish: a graph has one finish");
+void TaskGraph::begin_epilogue() {
+  require(epilogue_ < 0, "begin_epilogue: a graph has one epilogue");
   if (structure_.use_count() != 1) structure_ = fresh_structure();
-  finish_ = size();
+  epilogue_ = size();
 }
 
 void TaskGraph::declare(DeviceIndex device, const BufferDeclaration& buffer) {

@@ -31,9 +31,9 @@
 //
 // Where a scheduler has several steps in flight, a lane takes them up in the order in which they
 // were submitted. A pipeline's master would then wait, before it begins the second step, for the
-// message with which the first one comes back to it. So a graph may say where its *finish* begins:
-// what one cpu lane does with messages that come back. Lanes take up all else when the step is
-// submitted, and the finish when its messages are there.
+// message with which the first one comes back to it. So a graph may say where its *epilogue*
+// begins: what one cpu lane does with messages that come back. Lanes take up all else when the step
+// is submitted, and the epilogue when its messages are there.
 
 #include <cstdint>
 #include <initializer_list>
@@ -229,12 +229,12 @@ class TaskGraph {
   // one run have the same events. Throws logic_error for a task that there is not.
   void record_event(TaskIndex task);
 
-  // Makes the tasks added from now on the finish, and the delivery of what they or nobody waits
+  // Makes the tasks added from now on the epilogue, and the delivery of what they or nobody waits
   // for: of one device's cpu lane. They touch only what they make and what transfers bring.
-  void begin_finish();
-  [[nodiscard]] bool finishes() const { return finish_ >= 0; }
-  // The finish's first task, or size().
-  [[nodiscard]] TaskIndex finish() const { return finish_ < 0 ? size() : finish_; }
+  void begin_epilogue();
+  [[nodiscard]] bool has_epilogue() const { return epilogue_ >= 0; }
+  // The epilogue's first task, or size().
+  [[nodiscard]] TaskIndex epilogue() const { return epilogue_ < 0 ? size() : epilogue_; }
 
   // Says that the device has this buffer. Saying so again changes nothing; throws logic_error for
   // another declaration of the same name, and for a negative device.
@@ -285,7 +285,7 @@ class TaskGraph {
   std::vector<TaskIndex> events_;
   std::vector<std::int32_t> awaited_events_;  // that tasks wait for
   std::vector<std::size_t> first_awaited_event_{0};
-  TaskIndex finish_ = -1;
+  TaskIndex epilogue_ = -1;
   WireFormat wire_;
   std::shared_ptr<const char> structure_;
 };

@@ -99,7 +99,7 @@ Program::Program(const TaskGraph& graph)
   first_dependency_.reserve(size + 1);
   first_awaited_event_.reserve(size + 1);
   for (TaskIndex place = MessageSchedule::kBegin; place <= graph.size(); ++place) {
-    if (place == graph.finish()) finish_ = this->size();
+    if (place == graph.epilogue()) epilogue_ = this->size();
     for (const TaskIndex i : deliveries.at(place)) add(graph, TaskKind::deliver, i);
     if (place >= 0 && place < graph.size()) {
       const Task& task = graph.tasks()[static_cast<std::size_t>(place)];
@@ -110,12 +110,12 @@ Program::Program(const TaskGraph& graph)
       add(graph, TaskKind::transfer, i, schedule.source[static_cast<std::size_t>(i)]);
     }
   }
-  if (!graph.finishes()) finish_ = this->size();
-  for (ActionIndex i = finish_; i < this->size(); ++i) {
+  if (!graph.has_epilogue()) epilogue_ = this->size();
+  for (ActionIndex i = epilogue_; i < this->size(); ++i) {
     const LaneAction& action = actions_[static_cast<std::size_t>(i)];
     require(action.lane == LaneKind::cpu &&
-                action.device == actions_[static_cast<std::size_t>(finish_)].device,
-            "program: a finish is actions of one cpu lane");
+                action.device == actions_[static_cast<std::size_t>(epilogue_)].device,
+            "program: an epilogue is actions of one cpu lane");
   }
   for (LaneAction& action : actions_) {
     const Carriers& own = carriers[static_cast<std::size_t>(action.task)];

@@ -24,7 +24,7 @@ namespace tandem::test {
 // what was there has been used.
 class SymbolicExecution {
  public:
-  // `interleaved`: a finish comes after the next step has begun.
+  // `interleaved`: an epilogue comes after the next step has begun.
   SymbolicExecution(const model::TaskGraph& graph, int steps, bool interleaved)
       : graph_(graph),
         steps_(steps),
@@ -113,15 +113,15 @@ class SymbolicExecution {
       edge(previous + 1, end(step, i));
     };
     for (int step = 0; step < steps_; ++step) {
-      for (model::TaskIndex i = 0; i < graph_.finish(); ++i) lane(step, i);
+      for (model::TaskIndex i = 0; i < graph_.epilogue(); ++i) lane(step, i);
       if (!interleaved_) {
-        for (model::TaskIndex i = graph_.finish(); i < graph_.size(); ++i) lane(step, i);
+        for (model::TaskIndex i = graph_.epilogue(); i < graph_.size(); ++i) lane(step, i);
       } else if (step > 0) {
-        for (model::TaskIndex i = graph_.finish(); i < graph_.size(); ++i) lane(step - 1, i);
+        for (model::TaskIndex i = graph_.epilogue(); i < graph_.size(); ++i) lane(step - 1, i);
       }
     }
     if (interleaved_) {
-      for (model::TaskIndex i = graph_.finish(); i < graph_.size(); ++i) lane(steps_ - 1, i);
+      for (model::TaskIndex i = graph_.epilogue(); i < graph_.size(); ++i) lane(steps_ - 1, i);
     }
     for (int step = 0; step < steps_; ++step) {
       for (model::TaskIndex i = 0; i < graph_.size(); ++i) {
@@ -137,15 +137,15 @@ class SymbolicExecution {
     }
   }
 
-  // Whether a message is delivered by the finish.
+  // Whether a message is delivered by the epilogue.
   [[nodiscard]] bool comes_back(model::TaskIndex i) const {
     return interleaved_ && at(i).lane == model::LaneKind::channel &&
-           schedule_.delivery[static_cast<std::size_t>(i)] >= graph_.finish();
+           schedule_.delivery[static_cast<std::size_t>(i)] >= graph_.epilogue();
   }
 
   // model::Task j of a step after i of the step before, where one of them is a message that the
   // computing thread of a device takes or delivers in its turn: steps follow each other there, but
-  // for a finish, which comes after all else of the next step.
+  // for an epilogue, which comes after all else of the next step.
   void in_turn(model::TaskIndex i, model::TaskIndex j) {
     const auto acts = [&](model::TaskIndex task, model::DeviceIndex device) {
       return at(task).lane != model::LaneKind::disk &&
@@ -156,11 +156,11 @@ class SymbolicExecution {
       if (!acts(i, device) || !acts(j, device)) continue;
       const bool arrives = at(j).lane == model::LaneKind::channel && at(j).peer == device;
       const bool computes = at(j).lane == model::LaneKind::cpu;
-      const bool last = i >= graph_.finish() || (comes_back(i) && at(i).peer == device);
-      const bool later = j >= graph_.finish() || (comes_back(j) && at(j).peer == device);
+      const bool last = i >= graph_.epilogue() || (comes_back(i) && at(i).peer == device);
+      const bool later = j >= graph_.epilogue() || (comes_back(j) && at(j).peer == device);
       for (int step = 1; step < steps_; ++step) {
         if (interleaved_ && last && !later) {
-          // The other way round: i's finish is behind this step's beginning.
+          // The other way round: i's epilogue is behind this step's beginning.
           if (at(i).lane == model::LaneKind::channel)
             edge(number(step, j, device), number(step - 1, i, device));
         } else if (arrives || (computes && at(i).lane == model::LaneKind::channel)) {

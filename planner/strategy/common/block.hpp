@@ -44,7 +44,7 @@ class DeviceTasks {
   // pass over the head's weights. Of an encoder all rows' hidden states: the final norm.
   model::TaskIndex finish(model::TaskIndex after);
 
-  // The pieces of a decoder's finish, of `runs` (sampled_runs). Which of them pass over the head
+  // The pieces of a decoder's epilogue, of `runs` (sampled_runs). Which of them pass over the head
   // together: all where its tiles are streamed, else one after the other.
   [[nodiscard]] std::vector<std::span<const model::Range>> passes(
       std::span<const model::Range> runs) const;
