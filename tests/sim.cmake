@@ -8,7 +8,7 @@ tandem_tests(
     sim/replay/collective_replay_test.cpp
     sim/replay/galaxy_replay_test.cpp
     sim/network/dynamics_test.cpp
-    sim/replay/extension_test.cpp
+    sim/replay/step_extrapolation_test.cpp
     sim/replay/in_flight_steps_test.cpp
     sim/replay/golden_test.cpp
     sim/network/network_test.cpp

@@ -64,7 +64,7 @@ namespace {
 // Of the cache, of what was gathered, and of what keys weigh.
 Range rows_of_keys(const Task& task) {
   if (reads_gathered(task)) return task.keys;
-  return task.later_keys ? kEverything : Range{0, task.rows.end};
+  return task.causal ? Range{0, task.rows.end} : kEverything;
 }
 
 // Rows of a list that a task reads or makes.

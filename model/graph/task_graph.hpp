@@ -159,8 +159,8 @@ struct Task {
   // columns of the share that they are of.
   Range keys = kCausal;
   std::int32_t window = 0;  // attend: of these a row sees the last so many up to its own; 0: all
-  // attend: whether rows may see keys of later rows of the batch: without a causal mask.
-  bool later_keys : 1 = false;
+  // attend: whether a row sees no keys of later rows of the batch (a causal mask).
+  bool causal : 1 = true;
   // attend: also writes the softmax of its output's slot, so that its result can be merged with
   // those over other keys of the same rows.
   bool statistics : 1 = false;

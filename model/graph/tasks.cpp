@@ -60,7 +60,7 @@ Task attend_task(const TaskExtent& of, const Attention& attention) {
   Task made = task(TaskKind::attend, of, attention.query, attention.output);
   made.keys = attention.keys;
   made.window = attention.window;
-  made.later_keys = !attention.causal;
+  made.causal = attention.causal;
   made.statistics = attention.statistics;
   made.of_remote_kv = attention.of_remote_kv;
   made.selection = attention.selection;

@@ -13,8 +13,8 @@
 #include "model/base/error.hpp"
 #include "model/graph/cache_copies.hpp"
 #include "model/graph/in_flight_steps.hpp"
-#include "model/predict/extension.hpp"
 #include "model/predict/program.hpp"
+#include "model/predict/step_extrapolation.hpp"
 
 namespace tandem::model {
 
@@ -384,15 +384,15 @@ void evaluate_scheduled(const Cluster& cluster, const CostModel& costs, Schedule
   ScheduledRun(cluster, costs, scheduler, graphs, recorder).run();
 }
 
-void extend_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
-                     RunRecorder& recorder) {
+void extrapolate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
+                          RunRecorder& recorder) {
   if (!steps.any_order()) {
     evaluate_analytic(cluster, costs, steps, recorder);
     return;
   }
   BlendRecorder blends(cluster, recorder.master(), recorder);
   AnalyticSteps evaluator(cluster, costs, blends);
-  evaluate_extended(steps, evaluator, [&](const StepBlend& blend) { blends.add(blend); });
+  evaluate_extrapolated(steps, evaluator, [&](const StepBlend& blend) { blends.add(blend); });
 }
 
 }  // namespace tandem::model

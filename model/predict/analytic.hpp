@@ -67,9 +67,9 @@ void evaluate_scheduled(const Cluster& cluster, const CostModel& costs, Schedule
                         GraphSource& graphs, RunRecorder& recorder);
 
 // Makes the metrics of evaluate_analytic, up to rounding, from as few evaluated steps as show what
-// the others are (model/predict/extension.hpp). Records no spans. Does as evaluate_analytic where
-// `steps` do not take any order.
-void extend_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
-                     RunRecorder& recorder);
+// the others are (model/predict/step_extrapolation.hpp). Records no spans. Does as
+// evaluate_analytic where `steps` do not take any order.
+void extrapolate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
+                          RunRecorder& recorder);
 
 }  // namespace tandem::model

@@ -409,7 +409,7 @@ void Interpreter::copy_cache(const model::Batch& batch, const Task& task, int r)
 
 void Interpreter::attend(const model::Batch& batch, const Task& task, int r) {
   const Transformer& t = plan_->model;
-  require(!task.later_keys && task.window == 0 && task.selection == 0,
+  require(task.causal && task.window == 0 && task.selection == 0,
           "interpreter: attention that is not causal");
   const Row& queries = row(task.device, task.input, r);
   Row& y = row(task.device, task.output, r);
