@@ -66,7 +66,8 @@ Syntax run_syntax() {
           {"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
           {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
           {"emulate", "", "start every device as a process on this machine"},
-          {"pace", "HOW", "emulated compute: measured or nominal [measured]"},
+          {"pace", "HOW",
+           "emulated compute: measured, or nominal, where all times are replayed [measured]"},
           {"dilate", "D", "emulated time passes D times more slowly [as this machine needs]"},
           {"prompt", "TEXT", "prompt [a text of the planned length; required without one]", false,
            true},
@@ -484,7 +485,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   result.metrics.ready_s = std::chrono::duration<double>(done.ready - start).count();
   result.environment["tandem"] = version();
   if (trace_path) {
-    write_file(*trace_path, model::to_perfetto_json(done.trace, "measured"));
+    write_file(*trace_path, model::to_perfetto_json(done.trace, kind_of(result.origin)));
     result.trace = path_from(*trace_path, result_path);
     model::set_communication(result, done.trace);
   }
