@@ -112,7 +112,7 @@ struct Transformer {
              unrotated[static_cast<std::size_t>(layer)]);
   }
   // Whether every layer takes as long as the first.
-  [[nodiscard]] bool layers_alike() const;
+  [[nodiscard]] bool has_uniform_layers() const;
   // The dimensions of a head that are rotated.
   [[nodiscard]] std::int64_t rotated() const { return rotary_dims > 0 ? rotary_dims : head_dim; }
   // Whether a text of `positions`, those to come included, is rotated by long_factors.

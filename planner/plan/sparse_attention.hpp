@@ -68,8 +68,8 @@ struct SparseAttention {
   // Sets the same tiles in every layer: one number for all levels, or one for each.
   void set_tiles(const std::vector<std::int32_t>& by_level);
   // Returns runs of the `kv_heads` key/value heads with equal ratios, ascending.
-  [[nodiscard]] std::vector<model::Range> heads_alike(std::int32_t layer, std::int32_t level,
-                                                      std::int64_t kv_heads) const;
+  [[nodiscard]] std::vector<model::Range> head_runs(std::int32_t layer, std::int32_t level,
+                                                    std::int64_t kv_heads) const;
   // Return whether some level of `layer`, or of any layer, drops rows.
   [[nodiscard]] bool drops(std::int32_t layer) const;
   [[nodiscard]] bool drops() const;

@@ -63,6 +63,6 @@ struct DropChoice {
     const Request& request, const LossModel& loss, const DropBounds& bounds);
 
 // "3 levels, layers 2 to 4 drop 0.5 0.75, 5 to 7 nothing": of a candidate.
-[[nodiscard]] std::string text_of(const DropCandidate& candidate, const LossModel& loss);
+[[nodiscard]] std::string describe(const DropCandidate& candidate, const LossModel& loss);
 
 }  // namespace tandem::planner

@@ -22,7 +22,7 @@ using Groups = std::vector<std::vector<model::DeviceIndex>>;
 // Candidates for the shares of `plan`, which has an all-reduce and a layout but no shares: within
 // each group heads and columns by speed, evenly, or by memory; layers over the groups and the
 // groups' order by fastest_chain (partition/exact/chain.hpp) of the times that one and two layers
-// of each take there, as far as memory goes (of layers that are not alike by layer_deals,
+// of each take there, as far as memory goes (of layers that are not alike by layer_assignments,
 // rate_search.hpp): of the least time of the request or, where several steps are
 // in flight and the objective says so, of the least time from request to request. Empty if the
 // layers fit with none of them; then `first` is what lacks least effort to tell the shortage by.

@@ -10,7 +10,7 @@
 
 namespace tandem::planner {
 
-struct MovesWay {
+struct DecodeOption {
   DecodeMoves moves = DecodeMoves::queries;
   std::optional<Plan> plan{};  // none: there is none, for `reason`
   std::string reason{};
@@ -19,17 +19,17 @@ struct MovesWay {
   double prompt_bytes = 0.0;  // of the prompt's, with what migrates behind it
 };
 
-struct MovesChoice {
-  std::vector<MovesWay> ways{};  // all that the strategy knows (Strategy::moves)
-  std::size_t taken = 0;         // of those with a plan the fastest, of equal ones the first
-  [[nodiscard]] const MovesWay& best() const { return ways[taken]; }
+struct DecodeChoice {
+  std::vector<DecodeOption> options{};  // all that the strategy knows (Strategy::moves)
+  std::size_t selected = 0;             // of those with a plan the fastest, of equal ones the first
+  [[nodiscard]] const DecodeOption& best() const { return options[selected]; }
 };
 
-// Plans each way, within memory, and takes the one that is fastest by the request's objective and
-// evaluator. Throws as make_plan does.
-[[nodiscard]] MovesChoice choose_moves(const Request& request);
+// Plans each option, within memory, and takes the one that is fastest by the request's objective
+// and evaluator. Throws as make_plan does.
+[[nodiscard]] DecodeChoice choose_moves(const Request& request);
 
 // The line that says so: which, and what the others take.
-[[nodiscard]] std::string text_of(const MovesChoice& choice, Objective objective);
+[[nodiscard]] std::string describe(const DecodeChoice& choice, Objective objective);
 
 }  // namespace tandem::planner

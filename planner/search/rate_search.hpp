@@ -41,7 +41,8 @@ struct StageTimes {
 [[nodiscard]] double mean_seconds(const std::vector<double>& layers);
 
 // Stages whose layers are searched: as devices of a chain, by the mean of layers, and where these
-// are not alike (Transformer::layers_alike) with each layer's own seconds; else `stages` is empty.
+// are not alike (Transformer::has_uniform_layers) with each layer's own seconds; else `stages` is
+// empty.
 struct StageChain {
   ChainProblem problem{};
   std::vector<RunStage> stages{};
@@ -49,18 +50,19 @@ struct StageChain {
 // Of the devices by themselves, in stage_order: the seconds of a whole request.
 [[nodiscard]] StageChain stage_chain(const Budget& budget);
 
-struct LayerDeal {
+struct LayerAssignment {
   std::vector<std::int64_t> layers{};  // by stage
   std::vector<std::size_t> order{};    // of stages
 };
 // fastest_chain's. Of layers that are not alike the runs of least period
 // (partition/exact/run_splits.hpp) in the order that is best for layers of the mean time, and in
 // the order given, whichever fit.
-[[nodiscard]] std::vector<LayerDeal> layer_deals(const StageChain& chain);
+[[nodiscard]] std::vector<LayerAssignment> layer_assignments(const StageChain& chain);
 
 // The shares with the least request_period within the budget; nothing if the layers do not fit. Of
 // `budget.plan()` shares are not read. Exact as fastest_chain is, where layers are alike, nothing
-// shares a link and no stage is told of a step late; of other layers the first of layer_deals.
+// shares a link and no stage is told of a step late; of other layers the first of
+// layer_assignments.
 [[nodiscard]] std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget);
 
 // By device, how many layers that are not alike each has in the runs of least period

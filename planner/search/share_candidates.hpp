@@ -40,9 +40,9 @@ struct ShareCandidates {
 // device, in the order of strategy/common/positions.hpp.
 [[nodiscard]] Shares shares_by_position(const Plan& plan, std::span<const std::int64_t> counts);
 // Returns what devices hold with `strategy`, which replicates, where they are alike.
-[[nodiscard]] Shares alike_shares(const Plan& plan, const Strategy& strategy);
+[[nodiscard]] Shares uniform_shares(const Plan& plan, const Strategy& strategy);
 // Whether the shares of `partition` are sought, by speed and memory, not given.
-[[nodiscard]] bool is_sought(const std::string& partition);
+[[nodiscard]] bool is_searched(const std::string& partition);
 // Makes heads as near to those of `shares` as they can be with each key/value head at one device.
 void take_whole_kv_heads(const model::Transformer& model, Shares& shares);
 // Returns the proportions of a partition other than galaxy, by device. Throws Error if it is

@@ -13,7 +13,7 @@
 namespace tandem::planner {
 
 // One of the two.
-struct SpWay {
+struct SpOption {
   std::optional<Plan> plan{};  // none: there is none, for `reason`
   std::string reason{};
   double seconds = 0.0;       // by the request's objective
@@ -39,14 +39,14 @@ struct SpRule {
 [[nodiscard]] SpRule sp_rule(std::int64_t hidden, std::int64_t tokens, std::int64_t devices);
 
 struct SpChoice {
-  SpWay ntp{};
-  SpWay tp{};
+  SpOption ntp{};
+  SpOption tp{};
   SpRule rule{};
   // Of weights: what SP-NTP would have to gather of all layers if they lay split as SP-TP's plan
   // has them, if there is one. Unless the plan gathers them every device has them all.
   double gathered_bytes = 0.0;
   bool takes_ntp = false;  // where there is either plan, the faster one; equal times: SP-NTP
-  [[nodiscard]] const SpWay& taken() const { return takes_ntp ? ntp : tp; }
+  [[nodiscard]] const SpOption& selected() const { return takes_ntp ? ntp : tp; }
 };
 
 // Plans both ways, `request.strategy` and what it is with split weights
@@ -57,6 +57,6 @@ struct SpChoice {
 [[nodiscard]] SpChoice choose_sp(const Request& request);
 
 // The lines that say so: both times, counted bytes, what the rule says and where they disagree.
-[[nodiscard]] std::string text_of(const SpChoice& choice, Objective objective);
+[[nodiscard]] std::string describe(const SpChoice& choice, Objective objective);
 
 }  // namespace tandem::planner

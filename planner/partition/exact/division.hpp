@@ -31,7 +31,7 @@ struct DivisionProblem {
   std::vector<DivisionDevice> devices{};
   std::int64_t least_heads = 0;  // of each device
   std::int64_t least_units = 0;
-  bool nobody_idle = true;  // each has a head or a unit
+  bool all_busy = true;  // each has a head or a unit
 };
 
 struct Division {

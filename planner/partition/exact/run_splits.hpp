@@ -1,6 +1,6 @@
 #pragma once
 
-// Layers that are not alike (Transformer::layers_alike), in runs over stages that follow one
+// Layers that are not alike (Transformer::has_uniform_layers), in runs over stages that follow one
 // another: what a run takes, and the memory that it needs, depends on where it begins.
 
 #include <cstdint>
@@ -43,10 +43,10 @@ struct RunProblem {
 [[nodiscard]] std::optional<std::vector<std::int64_t>> fastest_runs(const RunProblem& problem);
 
 // By layer: the first one that it is like, in the formats of its weights, its window and rotation.
-[[nodiscard]] std::vector<std::int32_t> first_alike(const model::Transformer& transformer);
+[[nodiscard]] std::vector<std::int32_t> first_equal_layers(const model::Transformer& transformer);
 
 // `transformer` with so many layers, all like that one.
-[[nodiscard]] model::Transformer all_like(const model::Transformer& transformer, std::int32_t layer,
-                                          std::int64_t count);
+[[nodiscard]] model::Transformer uniform_model(const model::Transformer& transformer,
+                                               std::int32_t layer, std::int64_t count);
 
 }  // namespace tandem::planner

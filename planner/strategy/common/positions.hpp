@@ -30,7 +30,7 @@ void check_positions(const Plan& plan);
 [[nodiscard]] std::vector<model::DeviceIndex> position_order(const Plan& plan);
 // Returns whether the prompt has two positions for each device; else the last device owns all of
 // it.
-[[nodiscard]] bool parts_positions(const Plan& plan);
+[[nodiscard]] bool splits_prompt(const Plan& plan);
 // Returns the number of prompt positions by device, in proportion to `weights`: equal weights give
 // equal parts, the larger ones first. Ignores memory.
 [[nodiscard]] std::vector<std::int64_t> positions_in_proportion(const Plan& plan,

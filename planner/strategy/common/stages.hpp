@@ -38,7 +38,7 @@ struct Stage {
 
 // Returns whether rows are split, so that the messages of a step depend on its rows: by the plan's
 // strategy or by that of its groups.
-[[nodiscard]] bool parts_rows(const Plan& plan);
+[[nodiscard]] bool splits_rows(const Plan& plan);
 // Returns whether Plan::tiles applies.
 [[nodiscard]] bool has_tiles(const Plan& plan);
 
