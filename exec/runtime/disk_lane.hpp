@@ -87,7 +87,7 @@ class DiskLane {
   void set_up(std::int64_t number, const DiskProgram& program, bool follows);
   void work();
   void load(std::unique_lock<std::mutex>& lock);
-  // Whether the next load may start; then `since` is when its last dependency was done.
+  // Returns whether the next load may start; sets `since` to the end of its last dependency.
   [[nodiscard]] bool may_load(TimePoint& since);
   [[nodiscard]] bool events_done(const Step& of, const std::vector<std::int32_t>& events,
                                  TimePoint& since) const;
@@ -97,16 +97,16 @@ class DiskLane {
   DiskLaneOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::array<Step, 3> steps_;    // the one before, the present one, the next
-  std::int64_t present_ = -1;    // number of the step under way
-  std::int64_t announced_ = -1;  // of the last step that may be loaded
+  std::array<Step, 3> steps_;    // previous, current, next
+  std::int64_t present_ = -1;    // number of the current step
+  std::int64_t announced_ = -1;  // number of the last step that may be loaded
   std::int64_t loading_ = 0;     // of the step that the thread loads
   TimePoint due_;                // emulated: the disk is free
   double max_late_s_ = 0.0;
   bool stopping_ = false;
   bool cancelled_ = false;
   std::string reason_;
-  std::atomic<bool> interrupt_ = false;  // of a read
+  std::atomic<bool> interrupt_ = false;  // interrupts a read
   std::thread thread_;
 };
 
