@@ -63,10 +63,10 @@ struct SettingsFile {
 // Parses a token of tokenizer_config.json and tokenizer.json: {"content": ..., "lstrip": ...}.
 [[nodiscard]] AddedToken parse_added_token(const model::JsonValue& value, std::int64_t id);
 
-// A token's text for an error: in quotes, without control characters, not endless.
+// Returns a token's text for an error: in quotes, without control characters, truncated.
 [[nodiscard]] std::string shown_token(std::string_view text);
 
-// Longest text of a token and largest number of added ones that files may have.
+// Limits of files: the longest text of a token and the largest number of added ones.
 inline constexpr std::size_t kMaxTokenBytes = 1U << 16U;
 inline constexpr std::size_t kMaxAddedTokens = 1U << 16U;
 inline constexpr std::int64_t kMaxTokenId = (std::int64_t{1} << 31) - 1;

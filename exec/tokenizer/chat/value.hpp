@@ -123,7 +123,7 @@ struct Generator {
 
 struct Function {
   std::string name{};
-  std::function<Value(Budget&, const Arguments&)> call{};  // empty: a function we do not have
+  std::function<Value(Budget&, const Arguments&)> call{};  // empty: unsupported
   int depth = 1;
   std::string written{};  // as a text; empty: Python writes an address
 };

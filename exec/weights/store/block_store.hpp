@@ -113,7 +113,8 @@ class BlockStore {
   std::uint64_t bytes_checked_ = 0;
 };
 
-// Puts one block into a store, portion by portion. Nothing is left behind unless commit() succeeds.
+// Writes one block into a store, portion by portion. Leaves nothing behind unless commit()
+// succeeds.
 class BlockWriter {
  public:
   // `store` and `pieces` outlive it.
