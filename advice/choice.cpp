@@ -33,7 +33,7 @@ constexpr std::size_t kMostPromising = 5;
 constexpr std::size_t kMostMoved = 16;
 constexpr std::size_t kMostSwapped = 8;  // of more, none is exchanged for another
 
-// Of plans for devices that are alike.
+// For plans on equal devices.
 bool is_equal(double seconds, double other) {
   return std::min(seconds, other) >= std::max(seconds, other) * kEqualTimes;
 }
@@ -159,7 +159,7 @@ class Search {
           (!policy.alone() || strategy.sharding.splits_layers()))
         all.push_back(&policy);
     }
-    std::ranges::reverse(all);  // of equals the one that keeps nobody waiting
+    std::ranges::reverse(all);  // ties: the one without waits
     return all;
   }
 
@@ -343,7 +343,7 @@ class Search {
     std::ranges::stable_sort(others, {}, [&](const Setting& one) { return answers_.seconds(one); });
     for (const Setting& one : others) {
       if (found.size() == 2 + kMostPromising) break;
-      // Of as many devices that take the same time one choice does: they are alike.
+      // Of as many devices that take the same time one choice does: they are equal.
       const auto is_alike = [&](const Setting& other) {
         return one.size() == other.size() &&
                is_equal(answers_.seconds(one), answers_.seconds(other));
@@ -353,7 +353,7 @@ class Search {
     return found;
   }
 
-  // What each other device would make of it. Of those that are alike, one is asked.
+  // What each other device would make of it. Of equal devices one is evaluated.
   std::vector<LeftOut> left_out(const Setting& best) {
     std::vector<LeftOut> all;
     std::vector<double> quick;

@@ -143,12 +143,12 @@ Result predicted_result(const Plan& plan, EvaluatorKind evaluator,
 class Announcements {
  public:
   Announcements(const Plan& plan, const model::TaskGraph& graph) {
-    std::set<model::DeviceIndex> told;
+    std::set<model::DeviceIndex> receivers;
     for (const model::Task& task : graph.tasks()) {
-      if (task.lane == model::LaneKind::channel) told.insert({task.device, task.peer});
+      if (task.lane == model::LaneKind::channel) receivers.insert({task.device, task.peer});
     }
-    told.erase(plan.master);
-    for (const model::DeviceIndex d : told)
+    receivers.erase(plan.master);
+    for (const model::DeviceIndex d : receivers)
       embeds_.push_back(plan.devices[static_cast<std::size_t>(d)].share.embedding);
   }
   void add(const model::Batch& batch, std::int64_t steps) {
@@ -163,7 +163,7 @@ class Announcements {
   }
 
  private:
-  std::vector<bool> embeds_;  // of each device that is told
+  std::vector<bool> embeds_;  // by device, of those that receive announcements
   std::int64_t messages_ = 0;
   std::int64_t bytes_ = 0;
 };

@@ -211,10 +211,10 @@ const Answer& Answers::operator()(const Setting& setting) {
 }
 
 // None of what cannot be asked: its devices do not reach each other.
-std::optional<Answers::Alike> Answers::likeness(const Setting& setting) const {
+std::optional<Answers::PlanKey> Answers::plan_key(const Setting& setting) const {
   try {
     Request request = request_of(setting);
-    return Alike{
+    return PlanKey{
         .setting = {setting.strategy->name, setting.policy, setting.format, setting.thorough,
                     setting.gathers_weights, setting.tiles, request.cluster.find(request.master)},
         .cluster = model::anonymous(request.cluster),
@@ -230,11 +230,11 @@ double Answers::seconds(const Setting& setting) {
     return of.contender ? of.contender->seconds : std::numeric_limits<double>::infinity();
   };
   if (known_.contains(setting.key())) return planned();
-  std::optional<Alike> like = likeness(setting);
+  std::optional<PlanKey> like = plan_key(setting);
   if (!like) return planned();
-  const auto known = std::ranges::find(alike_, *like, &std::pair<Alike, double>::first);
-  if (known != alike_.end()) return known->second;
-  return alike_.emplace_back(std::move(*like), planned()).second;
+  const auto known = std::ranges::find(known_plans_, *like, &std::pair<PlanKey, double>::first);
+  if (known != known_plans_.end()) return known->second;
+  return known_plans_.emplace_back(std::move(*like), planned()).second;
 }
 
 }  // namespace tandem::study

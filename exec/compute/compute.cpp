@@ -238,12 +238,13 @@ std::span<const float> Compute::logits(const model::Batch& batch, std::int32_t r
 
 Scores Compute::scores(const model::Batch& batch, const model::Task& sample) {
   if (sample.input.kind != BufferKind::candidates) return Scores(logits(batch, sample.rows.begin));
-  const State::Buffer told = state_->buffer(sample.input);
+  const State::Buffer candidates = state_->buffer(sample.input);
   const Range rows = state_->stored_rows(batch, sample.input, sample.rows);
-  State::check_part(told, rows, sample.columns);
-  const double denominator = merge_candidates(
-      {told.at(rows.begin, sample.columns.begin), static_cast<std::size_t>(sample.columns.size())},
-      static_cast<std::size_t>(sample.chosen.size()), state_->best);
+  State::check_part(candidates, rows, sample.columns);
+  const double denominator =
+      merge_candidates({candidates.at(rows.begin, sample.columns.begin),
+                        static_cast<std::size_t>(sample.columns.size())},
+                       static_cast<std::size_t>(sample.chosen.size()), state_->best);
   return {state_->best, denominator};
 }
 

@@ -196,7 +196,8 @@ void store_row(const Heads& heads, std::span<const float> numbers, std::int64_t 
 }
 
 // What is sent of a row whose numbers the cache rounds as it stores them: rounded in both types
-// until that changes nothing, so that the row, sent again by whoever has it, is the same bytes.
+// until that changes nothing, so that the row, sent again by any device that has it, is the same
+// bytes.
 template <class Heads>
 void settle(const Heads& heads, const Task& transfer, std::span<float> numbers,
             std::span<std::byte> sent, std::int64_t d) {

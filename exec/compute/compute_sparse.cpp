@@ -185,9 +185,9 @@ void Compute::State::for_sight(const Task& task, const Rows& rows, Range some, s
 void Compute::State::attend_gathered(const Task& task) {
   const Buffer q = operand(task.input, task, query.width);
   const Buffer y = operand(task.output, task, attention.width);
-  const std::int64_t told = std::int64_t{2} * share.heads.size();
+  const std::int64_t numbers = std::int64_t{2} * share.heads.size();
   const Buffer softmax =
-      task.statistics ? operand({BufferKind::softmax, task.output.slot}, task, told) : Buffer{};
+      task.statistics ? operand({BufferKind::softmax, task.output.slot}, task, numbers) : Buffer{};
   require(q.data != y.data, "attention does not work in place");
   require(transformer.architecture().mask == model::Mask::causal && task.window == 0,
           "what was gathered is attended with a causal mask, without a window");

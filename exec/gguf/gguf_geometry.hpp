@@ -31,7 +31,7 @@ inline constexpr std::string_view kRopeAttentionFactor = "tandem.rope.attention_
 [[nodiscard]] std::int64_t gguf_window_period(model::Family family);
 [[nodiscard]] std::vector<bool> gguf_windowed(std::int64_t layers, std::int64_t every);
 [[nodiscard]] std::vector<bool> gguf_unrotated(std::int64_t layers);
-// Returns YaRN's factor of cosines and sines besides a file's own factor.
+// Returns YaRN's factor of cosines and sines in addition to a file's own factor.
 [[nodiscard]] double gguf_yarn_growth(double factor);
 
 // Llama with YaRN, whose cosines do not grow and whose queries do.

@@ -203,7 +203,7 @@ class LaneProgramBuilder {
     const auto add = [&](const std::vector<ChannelProgram>& channels, Action::Kind kind, int rank) {
       for (std::size_t c = 0; c < channels.size(); ++c) {
         for (std::size_t m = 0; m < channels[c].messages.size(); ++m) {
-          if (channels[c].messages[m].source.exists()) continue;  // nobody captures a relay
+          if (channels[c].messages[m].source.exists()) continue;  // relays are not captured
           const TaskIndex i = channels[c].messages[m].task;
           keyed.emplace_back(place(i), rank, i,
                              Action{.kind = kind,

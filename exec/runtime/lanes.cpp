@@ -188,7 +188,7 @@ void OutgoingLane::offer(std::int32_t position, Clock::time_point ready, bool re
   {
     const std::lock_guard lock(mutex());
     ready_[static_cast<std::size_t>(position)] = 1;
-    if (sent_ != position || sending_) return;  // whoever sends those before it sees to it
+    if (sent_ != position || sending_) return;  // the thread that sends those before it will
     sending_ = true;
   }
   const ChannelMessage& next = message(position);
@@ -207,7 +207,7 @@ void OutgoingLane::offer(std::int32_t position, Clock::time_point ready, bool re
   changed().notify_all();
 }
 
-// By whoever was sending it.
+// By the thread that was sending it.
 void OutgoingLane::sent(std::int32_t position) {
   // Of the step, which may be over when the lock is released.
   const MessageRef source = message(position).source;
@@ -232,7 +232,7 @@ void OutgoingLane::transfer() {
     sending_ = true;
   }
   const Clock::time_point free = await_turn();
-  // It stays: nobody else moves it meanwhile.
+  // It stays: no other thread moves it meanwhile.
   const std::int32_t position = sent_;
   const ChannelMessage& next = message(position);
   Times& times = times_[static_cast<std::size_t>(position)];

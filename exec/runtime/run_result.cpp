@@ -23,7 +23,7 @@ constexpr double kSteadyTolerance = 0.01;
 
 constexpr double kNobodyKnows = std::numeric_limits<double>::quiet_NaN();
 
-// What a run gives a device to do, from its graphs: only times have to be told.
+// The work of a device in a run, from its graphs: reports need to contain times only.
 struct DeviceWork {
   struct Channel {
     std::int64_t count = 0;
@@ -71,16 +71,17 @@ std::vector<DeviceWork> work_of_run(const planner::Plan& plan, model::Steps& ste
       }
     }
   };
-  struct Alike {
+  struct Structure {
     std::int32_t first = 0;  // step of it
     std::int64_t steps = 0;
   };
-  std::map<std::shared_ptr<const char>, Alike> structures;
+  std::map<std::shared_ptr<const char>, Structure> structures;
   for (std::int32_t i = 0; i < steps.count(); ++i) {
-    Alike& alike = structures[steps.graph(i).structure()];
-    if (alike.steps++ == 0) alike.first = i;
+    Structure& structure = structures[steps.graph(i).structure()];
+    if (structure.steps++ == 0) structure.first = i;
   }
-  for (const auto& [key, alike] : structures) add(steps.graph(alike.first), alike.steps);
+  for (const auto& [key, structure] : structures)
+    add(steps.graph(structure.first), structure.steps);
   return devices;
 }
 
@@ -94,8 +95,8 @@ const ChannelTally* find_channel(const DeviceTally& tally, DeviceIndex peer, boo
 // What is wrong with a tally of `steps` steps of `work`; empty: nothing.
 std::string fault_of(const DeviceTally& tally, const DeviceWork& work, std::int32_t steps) {
   if (work.idle()) return tally.channels.empty() ? "" : "channels, expected none";
-  const auto expected = [](const std::string& what, std::int64_t told, std::int64_t truth) {
-    return std::to_string(told) + " " + what + ", expected " + std::to_string(truth);
+  const auto expected = [](const std::string& what, std::int64_t reported, std::int64_t truth) {
+    return std::to_string(reported) + " " + what + ", expected " + std::to_string(truth);
   };
   if (tally.steps != steps) return expected("steps", tally.steps, steps);
   for (std::size_t k = 0; k < tally.kinds.size(); ++k) {
@@ -110,8 +111,8 @@ std::string fault_of(const DeviceTally& tally, const DeviceWork& work, std::int3
   }
   for (const bool sends : {true, false}) {
     for (const auto& [peer, channel] : sends ? work.sent : work.received) {
-      const ChannelTally* told = find_channel(tally, peer, sends);
-      const std::int64_t count = told == nullptr ? 0 : told->count;
+      const ChannelTally* reported = find_channel(tally, peer, sends);
+      const std::int64_t count = reported == nullptr ? 0 : reported->count;
       if (count == channel.count) continue;
       return expected(
           (sends ? "messages to device " : "messages from device ") + std::to_string(peer), count,

@@ -163,7 +163,7 @@ void check_records(const planner::Plan& plan, model::Steps& steps, model::Device
     const auto [known, is_new] = schedules.try_emplace(graph.structure());
     if (is_new) known->second = model::message_schedule(graph);
     const model::MessageSchedule& schedule = known->second;
-    // Of a transfer each end records the message and its copy; nobody captures a relay.
+    // Of a transfer each end records the message and its copy; relays are not captured.
     const auto copies = [&](model::TaskIndex task) {
       const model::Task& own = graph.tasks()[static_cast<std::size_t>(task)];
       return own.lane == model::LaneKind::channel &&

@@ -11,8 +11,7 @@
 namespace tandem::exec {
 
 // Returns the tokenizer of a `tokenizer.model`, given as `bytes`; `vocab`: of the model. Throws
-// Error
-// (`source`) as load_tokenizer does.
+// Error (`source`) as load_tokenizer does.
 [[nodiscard]] std::unique_ptr<Tokenizer> sentencepiece_tokenizer(std::string_view bytes,
                                                                  const std::string& source,
                                                                  const TokenSettings& settings,

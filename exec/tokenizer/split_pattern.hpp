@@ -9,9 +9,8 @@
 namespace tandem::exec {
 
 // A regular expression that splits texts into words, run by PCRE2 with Unicode's classes. White
-// space
-// (\s) is Unicode's property White_Space, as in the engines that vocabularies were trained with.
-// Const functions may be called by several threads at once.
+// space (\s) is Unicode's property White_Space, as in the engines that vocabularies were trained
+// with. Const functions may be called by several threads at once.
 class SplitPattern {
  public:
   enum class Gaps { keep, drop };  // text between matches

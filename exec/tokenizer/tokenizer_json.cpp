@@ -302,7 +302,7 @@ TokenizerJson parse_vocabulary_and_merges(std::string_view vocabulary,
                                           const std::string& vocabulary_source,
                                           std::string_view merges, const std::string& merges_source,
                                           bool prefix_space) {
-  // Told in the terms of tokenizer.json.
+  // In the terms of tokenizer.json.
   json list = json::array();
   std::size_t line_number = 0;
   for (std::size_t at = 0; at < merges.size();) {

@@ -68,7 +68,7 @@ std::string number(double value) {
   return text.data();
 }
 
-// What a number may be, besides 0 where it may be none at all.
+// Allowed range of a number; 0 may also be allowed, for none.
 struct Bounds {
   double least;
   double most;
@@ -135,7 +135,7 @@ void check_link(const Link& link) {
   }
   if (link.sharing == Sharing::fatpipe && link.background.value() > 0.0) {
     throw Error(subject +
-                ": background traffic, expected none on a FATPIPE, which nobody shares; "
+                ": background traffic, expected none on a FATPIPE, which is not shared; "
                 "remove it or make the link SHARED or SPLITDUPLEX");
   }
   check_times(subject, link.changes);

@@ -115,11 +115,11 @@ constexpr Setting kSettings[] = {
     {"hidden_activation", kGemma, R"(["gelu_pytorch_tanh"])", "\"gelu_pytorch_tanh\""},
     {"use_bidirectional_attention", kGemma, "[false]", "false: each token sees those before it"},
     // Phi 3: what its files say of variants that were not published.
-    {"full_attn_mod", kPhi3, "[1]", "1: all layers attend alike"},
+    {"full_attn_mod", kPhi3, "[1]", "1: equal attention in all layers"},
     {"interpolate_factor", kPhi3, "[1]", "1: positions are as they are"},
-    // GPT-2: scores are divided by the square root of the head's size, in every layer alike.
+    // GPT-2: scores are divided by the square root of the head's size, equally in every layer.
     {"scale_attn_weights", kGpt2, "[true]", "true: scores are scaled"},
-    {"scale_attn_by_inverse_layer_idx", kGpt2, "[false]", "false: scaled in every layer alike"},
+    {"scale_attn_by_inverse_layer_idx", kGpt2, "[false]", "false: the same scale in every layer"},
     // OPT: normalised before attention and FFN, with biases and a last norm.
     {"do_layer_norm_before", kOpt, "[true]", "true: normalised before attention and FFN"},
     {"_remove_final_layer_norm", kOpt, "[false]", "false: a norm before the LM head"},

@@ -52,7 +52,7 @@ class Made {
     }
     return last;
   }
-  // The last to write to some of `area`; -1: nobody has.
+  // The last to write to some of `area`; -1: none has.
   [[nodiscard]] TaskIndex writer(const Area& area) const {
     TaskIndex last = -1;
     for (const Write& p : writes_) {
@@ -150,8 +150,8 @@ class Finder {
         const TaskIndex when = incoming(task) ? delivery(i) : i;
         if ((sent_ & bit(task.output.kind)) != 0)
           made[place_of(task.output, task.layer)].add(area_of(task, task.output.kind), when, i);
-        if (const BufferRef told = softmax_written(task); (sent_ & bit(told.kind)) != 0)
-          made[place_of(told, task.layer)].add(area_of(task, told.kind), when, i);
+        if (const BufferRef softmax = softmax_written(task); (sent_ & bit(softmax.kind)) != 0)
+          made[place_of(softmax, task.layer)].add(area_of(task, softmax.kind), when, i);
         for (const BufferKind kind : also_written(task.kind)) {
           if ((sent_ & bit(kind)) != 0)
             made[place_of({.kind = kind}, task.layer)].add(area_of(task, kind), when, i);

@@ -37,13 +37,13 @@ Work matrix(double rows, double in, double out, WeightFormat format) {
 // x[r, in] times matrices that lie apart: sums of the same, but inputs are read once.
 Work matrices(double rows, double in, std::span<const std::pair<double, WeightFormat>> outs) {
   double all = 0.0;
-  bool alike = true;
+  bool uniform = true;
   for (const auto& [out, format] : outs) {
     all += out;
-    alike = alike && format == outs.front().second;
+    uniform = uniform && format == outs.front().second;
   }
   Work w = matrix(rows, in, all, outs.front().second);
-  if (alike) return w;
+  if (uniform) return w;
   double weights = 0.0;
   for (const auto& [out, format] : outs) {
     const double bytes =

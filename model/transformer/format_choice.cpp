@@ -103,9 +103,9 @@ struct Substitution {
   std::vector<std::string> matrices{};
 };
 
-// Whether all matrices have the same formats, whichever of two that are in as many layers is told
-// as the exception.
-bool alike(const WeightFormats& a, const WeightFormats& b, std::int64_t layers) {
+// Whether all matrices have the same formats, whichever of two equally frequent ones is reported as
+// the exception.
+bool same_formats(const WeightFormats& a, const WeightFormats& b, std::int64_t layers) {
   if (a == b) return true;
   for (const WeightMatrix matrix : kWeightMatrices) {
     for (std::int32_t layer = 0; layer < layers; ++layer) {
@@ -174,7 +174,7 @@ std::string substitution_remark(std::string_view name, const Transformer& transf
 std::string format_name(const Transformer& transformer) {
   for (const std::string_view name : format_choices()) {
     const auto formats = chosen_formats(name, transformer);
-    if (formats && alike(*formats, transformer.formats, transformer.layers))
+    if (formats && same_formats(*formats, transformer.formats, transformer.layers))
       return std::string(name);
   }
   return transformer.formats.text();
@@ -184,10 +184,10 @@ std::string to_json(const WeightFormats& formats) {
   nlohmann::ordered_json json;
   for (const MatrixGroup& group : matrix_groups()) {
     const WeightFormat first = formats.of(group.matrices.front());
-    const bool alike = std::ranges::all_of(
+    const bool same_formats = std::ranges::all_of(
         group.matrices, [&](WeightMatrix matrix) { return formats.of(matrix) == first; });
-    if (alike) json[std::string(group.name)] = to_string(first);
-    if (alike) continue;
+    if (same_formats) json[std::string(group.name)] = to_string(first);
+    if (same_formats) continue;
     for (const WeightMatrix matrix : group.matrices)
       json[std::string(to_string(matrix))] = to_string(formats.of(matrix));
   }

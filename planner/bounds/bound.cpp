@@ -53,7 +53,7 @@ class Halves {
   }
 
   // The least straggler of both halves, a device that takes part in one being late by `attention`
-  // or `ffn` besides; infinite if nothing fits.
+  // or `ffn` in addition; infinite if nothing fits.
   [[nodiscard]] double least(const std::vector<double>& attention, const std::vector<double>& ffn,
                              std::optional<std::size_t> master) {
     DivisionProblem problem = base_;
@@ -231,7 +231,7 @@ std::optional<RequestBound> request_bound(const Plan& plan) {
   if (!strategy.sharding.splits_weights()) return std::nullopt;
   // Groups divide layers, which the bound of pipelines takes to be whole.
   if (strategy.sharding.splits_layers() && has_groups(plan)) return std::nullopt;
-  // The bound takes all layers to be alike.
+  // The bound assumes uniform layers.
   if (!plan.model.has_uniform_layers()) return std::nullopt;
   // And every row of a prompt to attend to all before it.
   if (plan.sparse && plan.sparse->drops()) return std::nullopt;

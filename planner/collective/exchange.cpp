@@ -165,7 +165,7 @@ Exchange Exchange::among(const std::vector<std::int32_t>& member,
         if (*held) make(here, {i, i + 1});
         if (*held) add_makers(chunk(here, i), tasks);
       }
-      // Nothing is sent of an empty chunk, whoever holds it.
+      // Nothing is sent of an empty chunk, on any rank.
       part.chunk(rank, c) = {.held = held.value_or(true)};
       part.set_makers(part.chunk(rank, c), std::move(tasks));
     }

@@ -125,7 +125,7 @@ class SpanningTree {
     return wires_[w].a == here ? wires_[w].b : wires_[w].a;
   }
 
-  // Routers at the tree's ends lead to nobody: their wires say nothing of devices.
+  // Routers at the tree's ends lead to no device: their wires do not matter.
   void prune() {
     std::vector<std::size_t> ends;
     for (std::size_t i = devices_; i < at_.size(); ++i) {

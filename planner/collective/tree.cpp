@@ -67,7 +67,7 @@ Parents parents_of(const Topology& topology) {
   return tree_parents(static_cast<std::int32_t>(topology.group.size()), topology.depth);
 }
 
-// Up to whoever is above both, and down. A parent's rank is smaller.
+// Up to their common ancestor, and down. A parent's rank is smaller.
 std::vector<std::int32_t> tree_way(const Parents& parents, std::int32_t from, std::int32_t to) {
   std::vector<std::int32_t> up{from};
   std::vector<std::int32_t> down{to};

@@ -33,9 +33,9 @@ std::vector<model::Batch> largest_batches(const Plan& plan, const model::Extents
 }
 
 // Where rows are parted, which messages there are, and how many of a channel may be under way,
-// depends on who has rows and which of them are asked for. These are prompts of which all rows are
-// asked for, wherever they are; whose rows do not suffice for everybody, so that some wait for
-// nobody; and of several sequences, whose last rows lie scattered.
+// depends on the devices with rows and on the rows with results. These are prompts of which all
+// rows have results; prompts with too few rows for all devices, so that some wait for no message;
+// and prompts of several sequences, whose last rows are scattered.
 std::vector<model::Batch> parted_batches(const Plan& plan, const model::Extents& extents) {
   if (!splits_rows(plan)) return {};
   constexpr std::int64_t kSteps = 8;  // of lengths up to the number of devices

@@ -72,8 +72,8 @@ class ShareSearch {
         std::clamp(kStreamedTasks / tasks, double{kFewestStreamed}, double{kMostStreamed}));
   }
 
-  // The best split that is found from `start`, which fits, with columns dealt in its units; or in
-  // the smallest, where some device had better have next to nothing and that is worth it.
+  // The best split that is found from `start`, which fits, with columns in its units; or in the
+  // smallest, where some device had better have next to nothing and that is worth it.
   Split from(const Split& start) {
     left_ = most_streamed_;
     const std::int64_t unit = column_unit(transformer(), start);
@@ -103,7 +103,7 @@ class ShareSearch {
  private:
   [[nodiscard]] const model::Transformer& transformer() const { return budget_->plan().model; }
 
-  // The best split that is found from `start` with columns dealt in multiples of `unit`.
+  // The best split that is found from `start` with columns in multiples of `unit`.
   Split improved(const Split& start, std::int64_t unit) {
     unit_ = unit;
     least_ = least_shares(*budget_, unit);

@@ -107,11 +107,11 @@ WindowMemory window_memory(const Transformer& t, const Share& share, Window wind
     const double slack = block.block == WeightBlock::head ? kWindowPage : 0.0;
     slots.bytes = std::max(slots.bytes, whole_pages(block.bytes) + slack);
   }
-  const ClassSlots alike{.count = window.blocks,
-                         .bytes = std::max(memory.attention.bytes, memory.ffn.bytes)};
-  if (alike.total() < memory.attention.total() + memory.ffn.total()) {
+  const ClassSlots one_class{.count = window.blocks,
+                             .bytes = std::max(memory.attention.bytes, memory.ffn.bytes)};
+  if (one_class.total() < memory.attention.total() + memory.ffn.total()) {
     memory.attention = {};
-    memory.ffn = alike;
+    memory.ffn = one_class;
   }
   return memory;
 }

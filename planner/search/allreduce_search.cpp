@@ -81,7 +81,7 @@ double decode_time(const Plan& plan, const Evaluator& evaluate) {
   return time_of(plan, evaluate, steps);
 }
 
-// Of a few layers, as layers are alike, unless some of them stream; nothing varies.
+// Of a few layers, as layers are uniform, unless some stream; without variation.
 Plan trial_of(const Plan& plan) {
   Plan trial = plan;
   trial.cluster = model::without_variation(plan.cluster);
@@ -200,7 +200,7 @@ class SumTimes {
   double time(Times& times, double (*measure)(const Plan&, const Evaluator&),
               const Evaluator& evaluate, std::size_t layout, const std::string& name) {
     const Collective& collective = *parse_allreduce(name).collective;
-    if (!affordable(collective, trial_.cluster.size(), layers_)) return 0.0;  // of each alike
+    if (!affordable(collective, trial_.cluster.size(), layers_)) return 0.0;  // equal for each
     std::size_t same = layout;
     while (collective.name != "hierarchical" && same > 0 &&
            layouts_[same - 1].order == layouts_[layout].order)

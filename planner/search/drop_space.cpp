@@ -141,11 +141,11 @@ DropSteps fastest_within(DropSpace& space, double bound, std::vector<DropSteps> 
     for (const bool backwards : {false, true})
       starts.push_back(space.filled(space.none(), order_from(first, size, backwards), bound));
   }
-  std::int32_t alike = space.most();
-  while (alike > 0 && space.loss(DropSteps(size, alike)) > bound + kRounding) --alike;
+  std::int32_t uniform = space.most();
+  while (uniform > 0 && space.loss(DropSteps(size, uniform)) > bound + kRounding) --uniform;
   std::vector<std::size_t> order(size);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  starts.push_back(space.filled(DropSteps(size, alike), order, bound));
+  starts.push_back(space.filled(DropSteps(size, uniform), order, bound));
 
   // Even if nothing dropped is as fast here, it may be slower where links are shared.
   DropSteps best = space.none();

@@ -25,11 +25,11 @@ namespace {
 
 using model::Range;
 
-// Rows are dealt in units of so many, where there are many times as many: whole cache lines of
-// logits, and products of whole groups of rows.
+// Unit of rows, where there are many times as many: whole cache lines of logits, and products of
+// whole groups of rows.
 constexpr std::int64_t kHeadUnit = 64;
 constexpr std::int64_t kMany = 32;
-constexpr int kDeals = 4;  // of rows, where memory has no room for them as they were dealt
+constexpr int kRetries = 4;  // of rows, where they do not fit as they were first split
 
 // By device: its speed with the logits of a token.
 std::vector<double> head_speeds(const Plan& plan) {
@@ -176,7 +176,7 @@ std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates, bo
   std::vector<std::int64_t> units = units_by_speed(plan, unit);
   Plan made = with_units(plan, units, unit, may_narrow);
   // Room for messages, too, depends on who has which rows.
-  for (int deal = 0; deal < kDeals && !fits_all(made); ++deal) {
+  for (int deal = 0; deal < kRetries && !fits_all(made); ++deal) {
     units = shares_within(units, caps_of(made, units, unit), weights_of(plan), total);
     give_master(units, plan.master);
     if (units[static_cast<std::size_t>(plan.master)] == total) {
@@ -201,7 +201,7 @@ std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates, bo
 // Whether windows are chosen, and not asked for.
 bool may_narrow(const Request& request) { return !request.window.blocks.has_value(); }
 
-// The plan of `request` with the LM head split, and heads and columns dealt where memory has room
+// The plan of `request` with the LM head split, and heads and columns split where memory has room
 // beside its rows: those of the model without a vocabulary, on devices without the memory for their
 // rows and, the master, for the embedding. (Its time is no matter: the head begins when all have
 // ended.) Nothing where weights stream: what a window holds depends on the head's tiles.

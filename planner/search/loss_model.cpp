@@ -229,7 +229,7 @@ double LossModel::loss(const SparseAttention& sparse) const {
     for (std::int32_t layer = band.begin; layer < band.end; ++layer) {
       for (std::size_t n = 0; n < level.size(); ++n) {
         if (sparse.head_runs(layer, level[n], heads).size() > 1)
-          throw Error(source + ": measured with heads that drop alike, not as layer " +
+          throw Error(source + ": measured with heads that drop equally, not as layer " +
                       std::to_string(layer) + " of the plan by head; give each level one ratio");
         const double part = sparse.dropped(layer, level[n], 0);
         if (part > most_dropped() + kDropRounding)

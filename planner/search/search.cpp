@@ -129,15 +129,15 @@ double beyond_shares(const Plan& plan, std::size_t d, const model::MemoryUse& us
 // sought within it, before their own graphs can tell.
 std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int32_t rounds,
                                    const Groups& groups) {
-  const std::vector<double> alike(plan.profiles.size(), 1.0);
+  const std::vector<double> equal(plan.profiles.size(), 1.0);
   const std::vector<model::Share> shares =
       !groups.empty()                  ? even_group_shares(plan, groups)
       : strategy.sharding.replicates() ? uniform_shares(plan, strategy)
       : strategy.sharding.splits_layers()
           ? layer_shares(plan.model, stage_order(plan), plan.master,
-                         proportional_shares(alike, plan.model.layers), rounds)
+                         proportional_shares(equal, plan.model.layers), rounds)
           : to_shares(plan.model, plan.master,
-                      strategy.sharding.splits_heads() ? proportional_split(plan.model, alike)
+                      strategy.sharding.splits_heads() ? proportional_split(plan.model, equal)
                                                        : master_alone(plan));
   plan.devices.clear();
   for (const model::Share& share : shares) plan.devices.push_back({.share = share, .memory = {}});
@@ -188,7 +188,7 @@ class PlanSearch {
     }
   }
 
-  // Of devices that are alike several ways to share come to the same.
+  // With equal devices several candidates are the same.
   static void drop_repeated(std::vector<Shares>& all) {
     for (auto at = all.begin(); at != all.end();)
       at = std::find(all.begin(), at, *at) == at ? at + 1 : all.erase(at);

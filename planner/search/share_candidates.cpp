@@ -37,7 +37,7 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
       if (std::optional<Split> exact = exact_split(budget)) found.splits = {*std::move(exact)};
     }
   }
-  // What does not fit is split as well, so that the shortage can be told.
+  // What does not fit is split as well, so that the shortage can be reported.
   if (plan.partition == "galaxy" || (plan.partition == kAutoPartition && found.splits.empty())) {
     found.splits = {galaxy_split(budget, capacities(plan))};
   } else if (plan.partition == kExactPartition) {
@@ -113,7 +113,7 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
     const auto layers = halda_layers(streaming_devices(plan, budget), plan.model.layers, rounds);
     if (layers) first = *layers;
   }
-  // Layers that do not fit anywhere are split as well, so that the shortage can be told.
+  // Layers that do not fit anywhere are split as well, so that the shortage can be reported.
   if (std::accumulate(first.begin(), first.end(), std::int64_t{0}) < plan.model.layers)
     first = proportional_shares(weights, plan.model.layers);
   add(first);
@@ -147,21 +147,21 @@ void refuse_searched_shares(const Plan& plan) {
               "': expected auto, galaxy, equal or proportions A:B:C, one a device");
 }
 
-// Shares as `tensor` has them, and those by which rows are dealt best: by speed, and alike.
+// Shares as `tensor` has them, and those that split rows best: by speed, and equally.
 ShareCandidates gathering_candidates(const Plan& plan, const Budget& budget) {
   ShareCandidates candidates = split_shares(plan, budget, {});
   if (plan.partition != kAutoPartition) return candidates;
-  const std::vector<double> alike(plan.profiles.size(), 1.0);
+  const std::vector<double> equal(plan.profiles.size(), 1.0);
   candidates.shares.push_back(shares_in_parts(plan, capacities(plan)));
-  candidates.shares.push_back(shares_in_parts(plan, alike));
+  candidates.shares.push_back(shares_in_parts(plan, equal));
   return candidates;
 }
 
 // Whole shares, of which each device computes a part. Memory does not bear on parts.
 ShareCandidates part_candidates(const Plan& plan) {
-  const std::vector<double> alike(plan.profiles.size(), 1.0);
+  const std::vector<double> equal(plan.profiles.size(), 1.0);
   if (plan.partition == kAutoPartition) {
-    return {.shares = {shares_in_parts(plan, capacities(plan)), shares_in_parts(plan, alike)}};
+    return {.shares = {shares_in_parts(plan, capacities(plan)), shares_in_parts(plan, equal)}};
   }
   if (plan.partition == "galaxy") return {.shares = {shares_in_parts(plan, capacities(plan))}};
   refuse_searched_shares(plan);
@@ -273,10 +273,10 @@ Shares whole_shares(const Plan& plan) {
 }
 
 Shares uniform_shares(const Plan& plan, const Strategy& strategy) {
-  const std::vector<double> alike(plan.profiles.size(), 1.0);
-  if (strategy.sharding.divides_work()) return shares_in_parts(plan, alike);
+  const std::vector<double> equal(plan.profiles.size(), 1.0);
+  if (strategy.sharding.divides_work()) return shares_in_parts(plan, equal);
   if (strategy.sharding.splits_positions())
-    return shares_by_position(plan, positions_in_proportion(plan, alike));
+    return shares_by_position(plan, positions_in_proportion(plan, equal));
   return whole_shares(plan);
 }
 

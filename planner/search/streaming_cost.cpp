@@ -47,7 +47,7 @@ std::optional<Plan> with_enough_memory(Request request) {
   return std::nullopt;
 }
 
-// What every device would need besides, for its share of the weights to stay in memory.
+// What every device would need in addition, for its share of the weights to stay in memory.
 std::string lacks(const Plan& plan) {
   std::string text;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {

@@ -121,7 +121,7 @@ std::int64_t RequestScheduler::most_in_a_step() const {
   return policy_->budget() ? std::min(rows, options_.chunk) : rows;
 }
 
-// How many of the next requests fit besides those under way.
+// How many of the next requests fit beside the active ones.
 std::size_t RequestScheduler::room() const {
   std::int64_t positions = reserved_;
   auto sequences = static_cast<std::int64_t>(active_.size());

@@ -260,7 +260,7 @@ class Lowering {
     return made;
   }
 
-  // Blocks that stream pass by also where nobody wants a row: then one goes on.
+  // Blocks that stream pass by even if no row is wanted: then one goes on.
   [[nodiscard]] Range last_rows(const Rank& rank) const {
     if (!rank.wanted.empty() || !window_.fetches(rank.device)) return rank.wanted;
     return {rank.rows.end - 1, rank.rows.end};
@@ -397,7 +397,7 @@ void check_parts(const Plan& plan, Range model::Part::*dimension, std::int64_t t
   }
 }
 
-// Each device holds what it computes of new tokens, and nobody more.
+// Each device holds what it computes of new tokens, and no other device holds it.
 void check_gathered(const Plan& plan) {
   const std::vector<DeviceIndex> devices = all_devices(plan);
   check_cover(plan, devices);

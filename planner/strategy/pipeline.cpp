@@ -57,8 +57,8 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   }
   if (at != plan.master) {
     last = {send(graph, plan, at, plan.master, last)};
-    // In further rounds the master computes between, so a step's epilogue would not be all.
-    // Nor where others compute logits.
+    // In further rounds the master computes between, so a step's epilogue would not be all. Nor
+    // where others compute logits.
     if (!plan.streams() && !has_rounds(plan) && !splits_head(plan)) graph.begin_epilogue();
   }
   DeviceTasks master(graph, plan.model, plan.master, &window);

@@ -1,5 +1,5 @@
-// Every device holds all weights of all layers, the master also the embedding and the head, and
-// of a sequence's keys and values those of its own positions, for good, as the plan deals them
+// Every device holds all weights of all layers, the master also the embedding and the head, and of
+// a sequence's keys and values those of its own positions, for good, as the plan assigns them
 // (strategy/common/positions.hpp). One step, a prompt or a new token:
 //   master: embed; send rows of hidden to their owners
 //   each layer, each owner i of rows S_i:

@@ -54,7 +54,7 @@ model::RingBottleneck most_loaded(const model::Cluster& cluster,
 
 // Of stages that are groups: each one's time is that from the message that its root gets to the one
 // that it sends, as its devices wait for each other. What they send one another is within it, and
-// is told as what loads a link or a channel.
+// is reported as the load of a link or a channel.
 model::Ring group_ring(const Plan& plan, const model::TaskGraph& graph,
                        const std::vector<Span>& spans) {
   model::Ring ring;
@@ -162,7 +162,7 @@ model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
   evaluate_analytic(plan.cluster, plan.cost_model(), step, recorder);
 
   if (has_groups(plan)) {
-    // What a stage takes does not depend on when it is told of the step.
+    // What a stage takes does not depend on when it is informed of the step.
     const model::TaskGraph untold = strategy.tasks(plan, batch);
     model::OneStep alone(untold);
     model::RunRecorder stages_alone(plan.cluster, plan.master, true);

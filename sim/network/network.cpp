@@ -52,7 +52,7 @@ void Network::start_others() {
 void Network::add_route(model::DeviceIndex from, model::DeviceIndex to) {
   require(!channels_ ||
               std::binary_search(channels_->begin(), channels_->end(), model::Channel(from, to)),
-          "replay: a channel that the steps have not told of");
+          "replay: a channel that was not listed for the steps");
   std::vector<s4u::LinkInRoute> links;
   for (const model::Hop& hop : cluster_->route(from, to).hops) {
     if (bottlenecks_ && !bottlenecks_->limits(hop)) continue;

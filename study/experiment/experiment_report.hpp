@@ -11,8 +11,7 @@
 namespace tandem::study {
 
 // Adds the notes of `notes` to notable rows without one: columns experiment, keys (the row's,
-// joined by
-// "/"), quantity, note.
+// joined by "/"), quantity, note.
 void add_notes(ExperimentReport& report, std::string_view experiment, const model::Csv& notes);
 
 // Returns the number of rows with a large error and no note.

@@ -59,7 +59,7 @@ struct ClassKey {
   Assumptions broken;   // empty if they agree
   std::string window;   // "1", "2", ..., "unlimited"
   std::string release;  // "early", "late"
-  std::string devices;  // "alike" or "unequal": the report's words
+  std::string devices;  // "equal" or "unequal"
   auto operator<=>(const ClassKey&) const = default;
 };
 

@@ -36,7 +36,7 @@ fs::path partial_name(const fs::path& folder) {
   return folder / (std::string(kPrefix) + std::to_string(random()));
 }
 
-// True: nobody holds it, and now we do. Nothing: this file system has no locks.
+// True: it was free and is now locked here. Nothing: this file system has no locks.
 std::optional<bool> lock(int descriptor) {
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == EWOULDBLOCK || errno == EINTR) return false;
@@ -151,7 +151,7 @@ void AtomicFile::overwrite(std::uint64_t at, std::string_view text) {
 void AtomicFile::settle() {
   const auto at = static_cast<off_t>(settled_);
   const auto bytes = static_cast<off_t>(written_ - settled_);
-  // File systems without it (EINVAL, ENOSYS) write when they like; what the disk refuses is told.
+  // File systems without it (EINVAL, ENOSYS) write when they like; errors of the disk are reported.
   constexpr unsigned kThrough =
       SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   if (sync_file_range(file_.number(), at, bytes, kThrough) != 0 && errno != EINVAL &&

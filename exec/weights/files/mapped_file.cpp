@@ -28,7 +28,7 @@ struct Place {
   std::atomic<bool> sound = true;
 };
 
-// A handler is told an address and nothing else: it is the one thing that a process has once.
+// A handler receives an address and nothing else: the table is the one global of the process.
 struct Places {
   std::array<Place, kMostFiles> all;
   std::uintptr_t page = 4096;
@@ -44,8 +44,8 @@ Places& places() {
   return *places;
 }
 
-// Zeros from the page on that is not there, all at once: whoever computes goes on to where it is
-// asked whether the weights were sound.
+// Zeros from the page on that is not there, all at once: the computing thread goes on to where it
+// is asked whether the weights were sound.
 bool give_zeros(std::uintptr_t address) {
   for (Place& place : places().all) {
     const std::uintptr_t end = place.end.load();

@@ -34,7 +34,7 @@ std::string text_of(model::Range range) {
 }
 
 // What an entry of the index says: which block the weights of `key` make. It is its own witness, as
-// the block's bytes cannot tell whose they should be: blocks of two layers look alike.
+// the block's bytes cannot tell whose they should be: blocks of two layers have equal forms.
 std::string entry_of(const std::string& key, const std::string& name) {
   return name + "\n" + model::sha256_hex(key + "\n" + name) + "\n";
 }
@@ -111,12 +111,12 @@ MadeBlock BlockMaker::make(const LayoutBlock& block, const BlockMakerOptions& op
   if (auto found = find(index / key, pieces, options)) return std::move(*found);
 
   BlockWriter writer(*store_, pieces);
-  std::uint64_t told = 0;
+  std::uint64_t reported = 0;
   stream_block(*source_, block, [&](std::span<const std::byte> portion) {
     writer.append(portion);
-    if (writer.written() - told < kReportedBytes && writer.written() < pieces.bytes) return;
-    told = writer.written();
-    if (options.slicing) options.slicing(told, pieces.bytes);
+    if (writer.written() - reported < kReportedBytes && writer.written() < pieces.bytes) return;
+    reported = writer.written();
+    if (options.slicing) options.slicing(reported, pieces.bytes);
   });
   BlockLabel label(pieces, writer.digests());
   // Weights that changed while they were read must not be remembered under their old fingerprint.

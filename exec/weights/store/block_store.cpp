@@ -30,7 +30,7 @@ constexpr std::size_t kChunk = std::size_t{1} << 20U;
 constexpr std::uint64_t kSettleBytes = std::uint64_t{16} << 20U;
 constexpr std::uint64_t kMostLabelBytes = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kSpare = std::uint64_t{1} << 30U;
-// Where a file system has no locks, nobody knows who uses what.
+// Without locks on a file system, uses are unknown.
 constexpr std::chrono::hours kUnlocked{24};
 
 bool is_there(const fs::path& path) {
@@ -173,7 +173,7 @@ std::shared_ptr<const BlockUse> BlockStore::use(const BlockLabel& label) const {
     BlockUse held(descriptor);
     static_cast<void>(lock(descriptor, LOCK_SH));
     struct stat status {};
-    // Whoever evicts may have removed it before the lock was ours.
+    // An evicting process may have removed it before the lock was taken.
     if (fstat(descriptor, &status) != 0 || status.st_nlink == 0) continue;
     futimens(descriptor, nullptr);  // of another user's file: it keeps its time
     return std::make_shared<const BlockUse>(std::move(held));
@@ -276,7 +276,7 @@ void BlockStore::make_room(std::uint64_t bytes) {
   if (!limit_) {
     std::error_code error;
     const fs::space_info space = fs::space(folder(), error);
-    if (error) return;  // the folder is not there yet, or nobody knows
+    if (error) return;  // the folder does not exist yet, or cannot be read
     const std::uint64_t spare = std::min<std::uint64_t>(kSpare, space.capacity / 20);
     limit = total + space.available - std::min<std::uint64_t>(total + space.available, spare);
   }

@@ -39,8 +39,9 @@ Counts within(const Race& race, std::size_t phase, double late, const Counts& le
   return counts;
 }
 
-// By one phase alone: the least lateness by halving, and the last few units one by one to whoever
-// is then the earliest. Exact, as times grow with units. `least` <= `most`, whose sum suffices.
+// By one phase alone: the least lateness by halving, and the last few units one by one to the
+// device that is then the earliest. Exact, as times grow with units. `least` <= `most`, whose sum
+// suffices.
 Counts earliest_of(const Race& race, std::size_t phase, const Counts& least, const Counts& most,
                    std::int64_t total) {
   double low = std::numeric_limits<double>::infinity();

@@ -309,7 +309,7 @@ class Lowering {
     });
   }
 
-  // The softmax over all levels, to whoever attended for these rows.
+  // The softmax over all levels, to the places that attended for these rows.
   void tell_softmax(LevelTasks& level, std::int32_t layer) {
     const BufferRef softmax = at(BufferKind::softmax, level.of.number());
     std::vector<TaskIndex> made(places_.size(), -1);

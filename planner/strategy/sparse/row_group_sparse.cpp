@@ -67,7 +67,7 @@ void RowGroupAttention::attend(DeviceIndex device, Range heads) {
   }
 }
 
-// Of one level, heads that drop alike.
+// Of one level, heads with equal ratios.
 void RowGroupAttention::attend(DeviceIndex device, const SparseLevel& level, const KeptPart& part,
                                Range heads) {
   const std::int8_t list = level.list(part);
