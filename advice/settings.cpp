@@ -23,7 +23,7 @@ using planner::Request;
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// What many requests take, as the objective has it.
+// Returns the objective's time for many requests.
 double seconds_of(const model::Result& result, Objective objective) {
   double sum = 0.0;
   double last = 0.0;
@@ -49,7 +49,7 @@ double seconds_of(const model::Result& result, Objective objective) {
   return rate ? 1.0 / *rate : last / static_cast<double>(result.requests.size());
 }
 
-// Whether some devices are nearer to one another than to the rest.
+// Returns whether some devices are nearer to one another than to the rest.
 bool has_near_groups(const Request& request) {
   const planner::Groups groups =
       planner::parse_groups("auto", request.cluster, request.cluster.find(request.master));
@@ -210,7 +210,7 @@ const Answer& Answers::operator()(const Setting& setting) {
   return known_.emplace(setting.key(), found(setting)).first->second;
 }
 
-// None of what cannot be asked: its devices do not reach each other.
+// Returns nothing for an impossible setting, whose devices do not reach each other.
 std::optional<Answers::PlanKey> Answers::plan_key(const Setting& setting) const {
   try {
     Request request = request_of(setting);

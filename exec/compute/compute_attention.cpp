@@ -1,4 +1,4 @@
-// Attention's tasks: queries, keys and values, and what is made of them.
+// Tasks of attention: queries, keys, values and their products.
 
 #include <algorithm>
 #include <array>

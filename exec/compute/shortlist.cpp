@@ -44,7 +44,7 @@ void find_best(std::span<const float> logits, std::int32_t first, std::size_t co
     check(logits[i], id_of(i));
     best.push_back({id_of(i), logits[i]});
   }
-  // The worst is on top. Ids ascend, so what is as good as it comes after it.
+  // The worst is on top. Ids ascend, so of equal logits the later one ranks after it.
   std::ranges::make_heap(best, ranks_before);
   for (std::size_t begin = enough; begin < logits.size(); begin += kBlock) {
     const std::size_t end = std::min(logits.size(), begin + kBlock);

@@ -47,7 +47,7 @@ std::vector<DeviceWork> work_of_run(const planner::Plan& plan, model::Steps& ste
   const auto count = [&](DeviceIndex d, TaskKind kind, std::int64_t times) {
     device(d).counts.at(static_cast<std::size_t>(kind)) += times;
   };
-  // What a step moves does not depend on what came before it.
+  // The traffic of a step does not depend on earlier steps.
   const auto add = [&](const model::TaskGraph& graph, std::int64_t times) {
     const model::MessageSchedule schedule = model::message_schedule(graph);
     for (model::TaskIndex i = 0; i < graph.size(); ++i) {
@@ -92,7 +92,7 @@ const ChannelTally* find_channel(const DeviceTally& tally, DeviceIndex peer, boo
   return found == tally.channels.end() ? nullptr : &*found;
 }
 
-// What is wrong with a tally of `steps` steps of `work`; empty: nothing.
+// Returns the fault in a tally of `steps` steps of `work`; empty: none.
 std::string fault_of(const DeviceTally& tally, const DeviceWork& work, std::int32_t steps) {
   if (work.idle()) return tally.channels.empty() ? "" : "channels, expected none";
   const auto expected = [](const std::string& what, std::int64_t reported, std::int64_t truth) {
@@ -138,7 +138,7 @@ class Totals {
         origin_ns_(accounts[static_cast<std::size_t>(master)].report.tally.origin_ns),
         tick_s_(tick_s) {}
 
-  // Of a device that is missing, only what its channels carried.
+  // For a missing device, only the traffic of its channels.
   [[nodiscard]] model::DeviceTotals of(DeviceIndex device, const DeviceWork& work) const {
     model::DeviceTotals totals;
     for (const auto& [peer, channel] : work.sent) {
@@ -175,7 +175,7 @@ class Totals {
     return seconds(at_ns - account(device).clock_ahead_ns - origin_ns_);
   }
 
-  // Of all messages of a channel together; NaN if an end of it is missing.
+  // Returns the total time of a channel's messages; NaN if an end of it is missing.
   [[nodiscard]] double flights_s(DeviceIndex from, DeviceIndex to, std::int64_t count) const {
     if (account(from).missing || account(to).missing) return kNobodyKnows;
     const auto sum_at = [&](DeviceIndex self, DeviceIndex peer, bool sends) {
@@ -211,7 +211,7 @@ model::DeviceMetrics unknown_metrics(const std::string& name) {
           .stall_s = kNobodyKnows};
 }
 
-// A result says of devices that were lost before they reported that it knows nothing.
+// Marks the values of devices that were lost before their report as unknown.
 void leave_out_missing(const std::vector<DeviceAccount>& accounts, RunResult& merged) {
   for (std::size_t d = 0; d < accounts.size(); ++d) {
     if (!accounts[d].missing) continue;

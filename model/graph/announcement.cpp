@@ -16,7 +16,7 @@ namespace {
 // Sums of the same latencies in another order differ by rounding.
 constexpr double kRounding = 1e-12;
 
-// Goes through a graph in order and follows what tells devices of the step.
+// Walks through a graph in order and tracks which devices know of the step.
 class Followed {
  public:
   Followed(const TaskGraph& graph, const Cluster& cluster, DeviceIndex master)

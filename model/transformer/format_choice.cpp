@@ -39,14 +39,15 @@ bool keeps_more(std::int64_t layer, std::int64_t layers) {
   return layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
 }
 
-// What llama.cpp calls so (llama-model.cpp, LLM_TYPE_70B); files of query_growth are mistral3's.
+// Models that llama.cpp classifies as LLM_TYPE_70B (llama-model.cpp); files of query_growth are
+// mistral3's.
 bool is_70b(const Transformer& t) {
   constexpr std::int64_t kLayers = 80;
   if (t.layers != kLayers || t.query_growth > 0.0) return false;
   return t.family == Family::qwen2 || (t.family == Family::llama && t.heads != t.kv_heads);
 }
 
-// Whether rows that a format cannot have get another one.
+// Whether rows that a format cannot represent get another one.
 enum class Rows { as_meant, fitting };
 
 WeightFormats mix(const Transformer& t, WeightFormat most, Rows rows) {
@@ -61,7 +62,7 @@ WeightFormats mix(const Transformer& t, WeightFormat most, Rows rows) {
   for (const WeightMatrix matrix : kWeightMatrices) set(matrix, most);
   set(t.tied_embeddings ? embedding : head, WeightFormat::q6_k);
   if (t.tied_embeddings) set(head, WeightFormat::q6_k);
-  // What the files fuse with values has their format.
+  // Matrices that files fuse with values have their format.
   std::vector<WeightMatrix> values{value};
   if (t.family == Family::gpt2 || t.family == Family::phi3) values = {query, key, value};
   if (is_70b(t) && most == WeightFormat::q4_k) set(value, WeightFormat::q5_k);

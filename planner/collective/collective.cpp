@@ -7,7 +7,7 @@
 namespace tandem::planner {
 namespace {
 
-// Participants that take part, in the order of the ranks.
+// Returns the active participants in the order of ranks.
 std::vector<Participant*> ranked(const Sum& sum, const Proximity& proximity,
                                  std::span<Participant> participants) {
   std::vector<Participant*> by_device(proximity.order.size(), nullptr);

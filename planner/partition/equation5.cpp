@@ -55,7 +55,7 @@ class Timer {
         },
         device);
   }
-  // Of `prompt` rows of a prompt that is parted, else of all.
+  // `prompt` rows of a split prompt, else all rows.
   double connective(DeviceIndex device, std::int32_t prompt) const {
     return request(
         [&](DeviceTasks& tasks, std::int32_t layer, Range rows) {
@@ -74,7 +74,7 @@ class Timer {
   [[nodiscard]] bool parts(Range rows) const {
     return sharding_of(*plan_).splits_rows() && rows.size() > 1;
   }
-  // Where no layer has formats or a window of its own, all are like the first.
+  // If no layer has its own formats or window, all are equal to the first.
   double request(const std::function<void(DeviceTasks&, std::int32_t, Range)>& tasks_of,
                  DeviceIndex device) const {
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
@@ -191,7 +191,7 @@ std::optional<double> equation5_bound(const Budget& budget) {
   const Plan& plan = budget.plan();
   const auto found = least_stragglers(division_problem(budget, least_column_unit(plan.model)));
   if (!found) return std::nullopt;
-  // Of k devices with rows the slowest has at least as many as if all had the fewest, and is no
+  // Among k devices with rows the slowest has at least as many as if all had the fewest, and is no
   // faster than the k-th fastest.
   const Timer timer(plan);
   double connective = std::numeric_limits<double>::infinity();

@@ -138,7 +138,7 @@ double page_padding(const Transformer& t, const Share& share, Window window) {
     add_layer(t.ffn_bytes(layer, share.columns), columns,
               own.streams() && columns && !own.retains(layer));
   }
-  // Of the embedding and the head, their matrices stay unless the device streams.
+  // The matrices of embedding and head stay in memory unless the device streams.
   const std::int64_t matrix = model::head_rows(t, share).size() * t.head_row_bytes();
   const bool tied_head = share.head && t.tied_embeddings && !share.embedding;
   if (share.embedding) {

@@ -14,7 +14,7 @@
 namespace tandem::planner {
 namespace {
 
-// Adds what `ring` takes `times` times.
+// Adds the times of `ring`, multiplied by `times`.
 void add(model::Ring& sum, const model::Ring& ring, double times) {
   if (sum.stages.empty()) sum.stages.resize(ring.stages.size());
   for (std::size_t i = 0; i < ring.stages.size(); ++i) {
@@ -32,12 +32,12 @@ void add(model::Ring& sum, const model::Ring& ring, double times) {
 // Steps of a request after its prompt's.
 double later_steps(const Plan& plan) { return static_cast<double>(plan.workload.steps() - 1); }
 
-// Of those that share a step of new tokens.
+// Returns the sequences that share a step of new tokens.
 double sequences_of(const Plan& plan) {
   return static_cast<double>(std::max<std::int64_t>(1, in_a_step(plan.reserved())));
 }
 
-// A plan like `outline`, whose model has so many layers for every device.
+// Returns a plan like `outline` whose model has so many layers for every device.
 Plan probe(const Plan& outline, std::int64_t layers) {
   Plan plan = outline;
   const std::size_t count = plan.cluster.devices().size();

@@ -29,8 +29,7 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
       if (std::optional<Split> exact = exact_split(budget))
         found.splits.push_back(*std::move(exact));
     }
-    // Where rows are parted, too, the search may end where heads and columns have no device in
-    // common.
+    // If rows are split as well, the search may end where no device has both heads and columns.
     const auto fits = [&](const Split& split) { return budget.fits(split); };
     if (head_unit(plan) == 1 && sharding_of(plan).splits_rows() &&
         std::ranges::none_of(found.splits, fits)) {
@@ -52,7 +51,7 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
   return candidates;
 }
 
-// What the layers of a whole request take of each device whose weights may stream, by device.
+// Returns, by device, the times of a whole request's layers on devices whose weights may stream.
 std::vector<StreamingDevice> streaming_devices(const Plan& plan, const Budget& budget) {
   const ChainProblem chain = stage_chain(budget).problem;
   const std::vector<model::DeviceIndex> order = stage_order(plan);
@@ -90,7 +89,7 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
   const bool balances = chooses || exact || halda || plan.partition == "galaxy";
   const std::vector<double> weights = balances ? capacities(plan) : given_proportions(plan);
   const bool rate = by_rate(plan, request.objective);
-  // Where it matters which layers a device has.
+  // If layers differ.
   std::optional<std::vector<std::int64_t>> runs;
   if ((chooses || exact) && rounds == 1 && !plan.model.has_uniform_layers())
     runs = fastest_runs(budget, rate ? samples_in_flight(plan) : 1);
@@ -157,7 +156,7 @@ ShareCandidates gathering_candidates(const Plan& plan, const Budget& budget) {
   return candidates;
 }
 
-// Whole shares, of which each device computes a part. Memory does not bear on parts.
+// Whole shares, of which each device computes a part. Memory does not limit parts.
 ShareCandidates part_candidates(const Plan& plan) {
   const std::vector<double> equal(plan.profiles.size(), 1.0);
   if (plan.partition == kAutoPartition) {
@@ -195,7 +194,7 @@ std::vector<std::int64_t> most_positions(const Plan& plan, const Budget& budget)
   return most;
 }
 
-// Whole shares, of which each device keeps the keys and values of some positions of the prompt.
+// Whole shares, with each device caching some positions of the prompt.
 ShareCandidates position_candidates(const Plan& plan, const Budget& budget) {
   const bool chooses = plan.partition == kAutoPartition;
   if (!chooses && plan.partition != "galaxy") {

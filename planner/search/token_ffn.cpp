@@ -71,7 +71,7 @@ std::vector<double> parts_by_time(const std::vector<double>& messages,
 
 Range columns_of(const DevicePlan& device) { return device.share.part.columns; }
 
-// Whether others than a token's owner have columns.
+// Returns whether devices other than a token's owner have columns.
 bool has_others(const Plan& plan) {
   return std::ranges::count_if(plan.devices, [](const DevicePlan& device) {
            return !device.share.part.columns.empty();

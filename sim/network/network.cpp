@@ -69,7 +69,7 @@ s4u::CommPtr Network::message(model::DeviceIndex from, model::DeviceIndex to, do
   return comm;
 }
 
-// Starts a flow over `link` that never ends while a run lasts. A link of its own limits its rate.
+// Starts a flow over `link` that lasts for the whole run. A separate link limits its rate.
 void Network::compete(s4u::Link* link) {
   const auto end = [&](const char* suffix) {
     return s4u::Host::by_name(link->get_name() + suffix);

@@ -49,8 +49,8 @@ bool is_old(const fs::path& path) {
   return !ignored && fs::file_time_type::clock::now() - changed > std::chrono::hours(24);
 }
 
-// What killed processes left behind. Where there are no locks, what no writer has touched for a
-// day.
+// Removes files left behind by killed processes. Without locks, those that no writer has touched
+// for a day.
 void remove_stale(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
@@ -170,7 +170,7 @@ bool AtomicFile::link_to(const fs::path& name) const {
 }
 
 void AtomicFile::commit(const fs::path& name) {
-  // Closing reports what the disk refused late (quota, network file systems). The file itself stays
+  // Closing reports late errors of the disk (quota, network file systems). The file itself stays
   // open, and with it the lock, until it has its name.
   const int copy = dup(file_.number());
   if (copy < 0 || close(copy) != 0) fail(folder_, "cannot finish writing", errno);

@@ -49,7 +49,7 @@ void clear_place(const fs::path& path) {
 
 void commit(AtomicFile& file, const fs::path& folder, const fs::path& name) {
   std::error_code ignored;
-  // A file is replaced; a folder would be in the way.
+  // A file is replaced; a folder would be an obstacle.
   if (fs::is_directory(folder / name, ignored)) clear_place(folder / name);
   file.commit(name);
 }
@@ -76,7 +76,7 @@ void list(const fs::path& folder, const fs::path& labels, std::vector<Entry>& en
   for (const auto& file : fs::directory_iterator(folder, ignored)) {
     std::error_code error;
     if (!fs::is_regular_file(file.symlink_status(error))) continue;
-    // What a process is writing (AtomicFile) is no block yet, and its writer's to remove.
+    // A file being written (AtomicFile) is not a block yet; its writer removes it.
     if (file.path().filename().string().starts_with('.')) continue;
     const std::uint64_t bytes = file.file_size(error);
     auto used = file.last_write_time(error);
@@ -232,7 +232,7 @@ bool BlockStore::check(const BlockFile& block, const BlockLabel& label,
     file.forget(at, part.size());
     digests.update(part);
     at += part.size();
-    // What it throws says nothing of the file, and is thrown on.
+    // An exception of `progress` is no fault of the file, and is passed on.
     if (progress && (at % kSettleBytes == 0 || at == block.bytes)) progress(at, block.bytes);
   }
   {

@@ -25,7 +25,7 @@ double lateness_of(const Race& race, std::size_t phase, const Counts& counts) {
   return latest;
 }
 
-// What a device does if it may be that late.
+// Returns the units of a device if it may be that late.
 std::int64_t within(const Race& race, std::size_t phase, double late, std::size_t device,
                     std::int64_t least, std::int64_t most) {
   return std::clamp(race.units(phase, device, late + race.limit[phase][device]), least, most);

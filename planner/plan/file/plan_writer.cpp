@@ -60,7 +60,7 @@ Json to_json(const model::Device& device) {
   return json;
 }
 
-// What a link does not have, it does not say.
+// Omits absent properties of a link.
 Json to_json(const model::Link& link) {
   Json json{{"name", link.name},
             {"latency_s", link.latency.value()},

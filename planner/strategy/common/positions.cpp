@@ -38,7 +38,7 @@ struct RowSeconds {
   double key = 0.0;           // of a row that attends a key
 };
 
-// Of one layer of the plan's prompt.
+// For one layer of the plan's prompt.
 RowSeconds row_seconds(const Plan& plan, DeviceIndex device) {
   const model::CostModel costs = plan.cost_model();
   const auto rows = static_cast<std::int32_t>(plan.workload.prompt_tokens);
@@ -137,7 +137,7 @@ std::vector<std::int64_t> positions_by_prompt_work(const Plan& plan) {
   std::vector<RowSeconds> seconds;
   seconds.reserve(order.size());
   for (const DeviceIndex device : order) seconds.push_back(row_seconds(plan, device));
-  // Positions of each part if it takes no longer than `limit`.
+  // Returns the positions of each part if it takes no longer than `limit`.
   const auto within = [&](double limit) {
     std::vector<double> sizes;
     sizes.reserve(seconds.size());
