@@ -70,18 +70,18 @@ class Answers {
                                  std::optional<std::string> sums);
 
   // What a plan depends on, except names.
-  struct Alike {
+  struct PlanKey {
     std::tuple<std::string_view, const planner::Policy*, std::size_t, bool, bool,
                std::optional<std::int32_t>, model::DeviceIndex>
         setting;
     model::Cluster cluster;
     std::vector<model::DeviceProfile> profiles;
-    bool operator==(const Alike&) const = default;
+    bool operator==(const PlanKey&) const = default;
   };
-  [[nodiscard]] std::optional<Alike> likeness(const Setting& setting) const;
+  [[nodiscard]] std::optional<PlanKey> plan_key(const Setting& setting) const;
 
   const Question* question_;
-  std::vector<std::pair<Alike, double>> alike_;  // and the seconds
+  std::vector<std::pair<PlanKey, double>> known_plans_;  // and the seconds
   std::map<decltype(Setting().key()), Answer> known_;
   std::vector<Setting> asked_;
   std::optional<Error> refused_;

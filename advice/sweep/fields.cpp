@@ -211,7 +211,7 @@ void check_link(const model::Cluster& cluster, const std::string& name) {
               known.substr(0, 500));
 }
 
-// Of the rates, so that the prediction follows.
+// Scales the rates, which the prediction uses.
 void slow_down(model::Device& device, const Setup& setup) {
   double factor = 1.0;
   for (const auto& [name, slowdown] : setup.slowdowns) {

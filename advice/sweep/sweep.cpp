@@ -78,7 +78,7 @@ std::vector<std::string> failed(const std::string& status, const std::string& re
   return fields;
 }
 
-// What tells a point from the others: the texts of its values.
+// Returns the key of a point: the texts of its values.
 std::vector<std::string> key(const Sweep& sweep, std::size_t i) {
   std::vector<std::string> texts;
   for (const Value& value : sweep.grid.values(i)) texts.push_back(value.text);

@@ -39,7 +39,7 @@ constexpr bool kWatched = false;
   return {memory, [](std::byte* own) { ::operator delete(own, kAlignment); }};
 }
 
-// What buffers that are declared so are for.
+// Returns the share that these declarations are for.
 model::Share computed_share(const model::Transformer& transformer, model::Share held,
                             const ComputeLimits& limit) {
   const bool gathers = std::ranges::any_of(limit.buffers, [](const model::BufferDeclaration& one) {
@@ -65,7 +65,7 @@ const ComputeLimits& checked(const model::Transformer& transformer, const model:
   return limits;
 }
 
-// Of its cache, which the others' caches may add to.
+// Returns the positions of the device's own cache, without remote KV.
 std::int64_t cached_positions(const ComputeLimits& limit) {
   const model::BufferDeclaration* const cache =
       model::find_buffer(limit.buffers, {BufferKind::key_value});
@@ -151,7 +151,7 @@ void Compute::State::place(const model::BufferDeclaration& one, const model::Ext
   require(one.format == (listed ? model::ElementFormat::i32 : model::ElementFormat::f32) &&
               one.layers.size() == 1,
           "a buffer of a step is f32, and one; a list whole numbers");
-  // Of a list, too: its bits are looked at, and sent, only.
+  // Lists as well: their bits are only viewed and sent.
   buffers.emplace_back(one.name,
                        Buffer{reinterpret_cast<float*>(memory), rows, one.columns, one.first});
 }
@@ -238,12 +238,13 @@ std::span<const float> Compute::logits(const model::Batch& batch, std::int32_t r
 
 Scores Compute::scores(const model::Batch& batch, const model::Task& sample) {
   if (sample.input.kind != BufferKind::candidates) return Scores(logits(batch, sample.rows.begin));
-  const State::Buffer told = state_->buffer(sample.input);
+  const State::Buffer candidates = state_->buffer(sample.input);
   const Range rows = state_->stored_rows(batch, sample.input, sample.rows);
-  State::check_part(told, rows, sample.columns);
-  const double denominator = merge_candidates(
-      {told.at(rows.begin, sample.columns.begin), static_cast<std::size_t>(sample.columns.size())},
-      static_cast<std::size_t>(sample.chosen.size()), state_->best);
+  State::check_part(candidates, rows, sample.columns);
+  const double denominator =
+      merge_candidates({candidates.at(rows.begin, sample.columns.begin),
+                        static_cast<std::size_t>(sample.columns.size())},
+                       static_cast<std::size_t>(sample.chosen.size()), state_->best);
   return {state_->best, denominator};
 }
 

@@ -1,4 +1,4 @@
-// What a device sends and receives of its buffers and its cache.
+// Messages from and to a device's buffers and cache.
 
 #include <algorithm>
 #include <stdexcept>
@@ -166,7 +166,7 @@ void Compute::State::deliver_weights(const Task& transfer, std::span<const std::
 
 namespace {
 
-// Where a row of so many numbers of the cache, whose heads lie apart, is put together.
+// Scratch for a row of so many numbers of the cache, whose heads are apart.
 std::span<float> joined_row(std::int64_t numbers) {
   require(numbers <= static_cast<std::int64_t>(KernelScratch::kTileFloats),
           "a row of the cache fits the scratch memory");
@@ -195,8 +195,8 @@ void store_row(const Heads& heads, std::span<const float> numbers, std::int64_t 
   });
 }
 
-// What is sent of a row whose numbers the cache rounds as it stores them: rounded in both types
-// until that changes nothing, so that the row, sent again by whoever has it, is the same bytes.
+// Rounds a row for sending if the cache rounds numbers, too: alternately in both types until
+// nothing changes, so that the row, sent again by any device that has it, is the same bytes.
 template <class Heads>
 void settle(const Heads& heads, const Task& transfer, std::span<float> numbers,
             std::span<std::byte> sent, std::int64_t d) {

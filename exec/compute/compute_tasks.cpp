@@ -23,7 +23,7 @@ std::string text(Range r) { return std::to_string(r.begin) + ".." + std::to_stri
 // A row's elementwise work is too short to hand to another thread below this many values.
 constexpr std::int64_t kElementwiseFloats = std::int64_t{16} * 1024;
 
-// Where every row's part from `column` on begins, which whole blocks precede.
+// Returns where column `column` of each row begins, after whole blocks.
 const std::byte* part_of_row(const MatrixView& w, std::int64_t column) {
   require(column % model::block_of(w.format).elements == 0, "a part of a row is whole blocks");
   return w.data + model::row_bytes(w.format, column);

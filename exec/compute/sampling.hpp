@@ -25,8 +25,8 @@ struct SamplingOptions {
 // nucleus (Holtzman et al., 2020). The draws depend on seed and logits only, on every platform.
 class Sampler {
  public:
-  // Throws Error, naming the value and the range, unless temperature >= 0, 0 < top_p <= 1 and
-  // top_k >= 0.
+  // Throws Error, naming the value and the range, unless temperature >= 0, 0 < top_p <= 1 and top_k
+  // >= 0.
   explicit Sampler(const SamplingOptions& options);
   // Throws Error if any logit is NaN (weights or transport are corrupt).
   [[nodiscard]] std::int32_t sample(std::span<const float> logits);

@@ -47,16 +47,16 @@ class Scores {
 void find_best(std::span<const float> logits, std::int32_t first, std::size_t count,
                std::vector<Candidate>& best);
 
-// Writes the candidates of `logits` in the layout of model/graph/candidates.hpp, as many as `told`
-// has columns for. With an infinite maximum the denominator counts the logits equal to it; with
-// -infinity it is 0. `scratch` is overwritten. Throws Error if any is NaN.
+// Writes the candidates of `logits` in the layout of model/graph/candidates.hpp, as many as
+// `encoded` has columns for. With an infinite maximum the denominator counts the logits equal to
+// it; with -infinity it is 0. `scratch` is overwritten. Throws Error if any is NaN.
 void tell_candidates(const Kernels& kernels, std::span<const float> logits, std::int32_t first,
-                     std::vector<Candidate>& scratch, std::span<float> told);
+                     std::vector<Candidate>& scratch, std::span<float> encoded);
 
 // best = the best of several devices' candidates, `columns` numbers and equally many candidates a
 // device; returns the softmax denominator of all devices' logits. Throws Error if a number is not a
 // valid candidate: a message is corrupt.
-double merge_candidates(std::span<const float> told, std::size_t columns,
+double merge_candidates(std::span<const float> encoded, std::size_t columns,
                         std::vector<Candidate>& best);
 
 }  // namespace tandem::exec

@@ -31,7 +31,7 @@
 
 namespace tandem::exec {
 
-// Settings of a run that every device needs besides the plan.
+// Settings of a run that every device needs in addition to the plan.
 struct RunOptions {
   planner::Workload workload;  // the actual prompt's length, and the most tokens to come
   Pace pace = Pace::real;

@@ -51,7 +51,7 @@ class LaneProgramBuilder {
 
  private:
   const Task& at(TaskIndex i) const { return graph_.tasks()[static_cast<std::size_t>(i)]; }
-  // The task at whose place the transfer is taken up here.
+  // Returns the task at whose place this device handles the transfer.
   [[nodiscard]] TaskIndex place(TaskIndex transfer) const {
     const auto i = static_cast<std::size_t>(transfer);
     return role_of(at(transfer)) == LaneRole::outgoing ? schedule_.capture[i]
@@ -67,7 +67,7 @@ class LaneProgramBuilder {
     return task.lane == LaneKind::disk ? LaneRole::disk : LaneRole::cpu;
   }
 
-  // An epilogue may come after other steps have begun: it may need nothing that is in memory.
+  // An epilogue may run after other steps have begun: it must not depend on values in memory.
   void check_finish(TaskIndex i) const {
     const TaskIndex epilogue = graph_.epilogue();
     for (const TaskIndex d : graph_.dependencies(i)) {
@@ -203,7 +203,7 @@ class LaneProgramBuilder {
     const auto add = [&](const std::vector<ChannelProgram>& channels, Action::Kind kind, int rank) {
       for (std::size_t c = 0; c < channels.size(); ++c) {
         for (std::size_t m = 0; m < channels[c].messages.size(); ++m) {
-          if (channels[c].messages[m].source.exists()) continue;  // nobody captures a relay
+          if (channels[c].messages[m].source.exists()) continue;  // relays are not captured
           const TaskIndex i = channels[c].messages[m].task;
           keyed.emplace_back(place(i), rank, i,
                              Action{.kind = kind,

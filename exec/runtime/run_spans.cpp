@@ -12,7 +12,7 @@
 namespace tandem::exec {
 namespace {
 
-// Of any clock, and so far from every limit that differences cannot overflow.
+// Fits any clock, and is far enough from every limit that differences cannot overflow.
 constexpr std::int64_t kLatestSpan = std::int64_t{1} << 61;
 
 bool is_possible(const TaskTime& time) {
@@ -24,7 +24,7 @@ bool is_copy(const model::LaneAction& action) {
   return action.kind == model::TaskKind::capture || action.kind == model::TaskKind::deliver;
 }
 
-// Whether `device` has a record of the task.
+// Returns whether `device` has a record of the task.
 bool sees(model::DeviceIndex device, const model::Task& task) {
   return task.device == device || (task.lane == model::LaneKind::channel && task.peer == device);
 }
@@ -44,7 +44,7 @@ class StepSpans {
     for (std::vector<Times>* times : {&own_, &captures_, &deliveries_}) times->assign(tasks, {});
   }
 
-  // Of records that check_records() has seen.
+  // For records checked by check_records().
   void add(model::DeviceIndex device, const TaskTime& time, std::int64_t clock_ahead_ns) {
     const auto i = static_cast<std::size_t>(time.of());
     const bool channel = graph_.tasks()[i].lane == model::LaneKind::channel;
@@ -89,7 +89,7 @@ class StepSpans {
   }
 
  private:
-  // Whether an end of it is at a device that was lost before it reported.
+  // Returns whether an end of it is at a device that was lost before its report.
   [[nodiscard]] bool lost(const model::Task& task) const {
     return lost(task.device) || (task.lane == model::LaneKind::channel && lost(task.peer));
   }
@@ -115,8 +115,8 @@ class StepSpans {
     return model::work_of(plan_.model, graph_.batch(), task);
   }
 
-  // How long a cpu task waited for loads beyond its lane and everything else that it depends on.
-  // All of it on the device's own clock.
+  // Returns how long a cpu task waited for loads after its lane and all other dependencies were
+  // ready, on the device's own clock.
   [[nodiscard]] std::int64_t stall_ns(model::ActionIndex i,
                                       const std::vector<std::int64_t>& lane_end_ns) const {
     const model::LaneAction& action = program_.actions()[static_cast<std::size_t>(i)];
@@ -163,7 +163,7 @@ void check_records(const planner::Plan& plan, model::Steps& steps, model::Device
     const auto [known, is_new] = schedules.try_emplace(graph.structure());
     if (is_new) known->second = model::message_schedule(graph);
     const model::MessageSchedule& schedule = known->second;
-    // Of a transfer each end records the message and its copy; nobody captures a relay.
+    // Of a transfer each end records the message and its copy; relays are not captured.
     const auto copies = [&](model::TaskIndex task) {
       const model::Task& own = graph.tasks()[static_cast<std::size_t>(task)];
       return own.lane == model::LaneKind::channel &&

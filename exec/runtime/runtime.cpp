@@ -281,7 +281,7 @@ Pacer::Interval Runtime::capture(const model::Batch& batch, const model::Task& t
                    .size = model::copy_size(model::TaskKind::capture, task),
                    .computing_thread = channel.by_computing_thread()};
   pacer_->begin();
-  // What an announcement says has come by the control connection: only its bytes pass here.
+  // The announcement's contents came by the control connection: only its bytes pass here.
   if (model::is_announcement(task)) {
     std::ranges::fill(payload, std::byte{0});
   } else if (!lies) {

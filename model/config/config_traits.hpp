@@ -1,7 +1,7 @@
 #pragma once
 
-// Family-specific fields of `config.json` besides sizes and rotation: layers with a window, layers
-// without positions, scales and caps. Internal.
+// Family-specific fields of `config.json` in addition to sizes and rotation: layers with a window,
+// layers without positions, scales and caps. Internal.
 
 #include <nlohmann/json.hpp>
 #include <span>

@@ -61,7 +61,7 @@ Range sampled_columns(const Task& task, BufferKind buffer) {
 
 namespace {
 
-// Of the cache, of what was gathered, and of what keys weigh.
+// Returns the rows of keys: of the cache, of gathered rows, and of scores.
 Range rows_of_keys(const Task& task) {
   if (reads_gathered(task)) return task.keys;
   return task.causal ? Range{0, task.rows.end} : kEverything;
@@ -74,7 +74,7 @@ Range listed_rows(const Task& task) {
   return {std::min(task.keys.begin, task.rows.begin), std::max(task.keys.end, task.rows.end)};
 }
 
-// Whether the task names rows of `buffer` by a list.
+// Returns whether the task names rows of `buffer` by a list.
 bool names_rows(const Task& task, BufferKind buffer) {
   const bool moves =
       task.kind == TaskKind::gather || task.kind == TaskKind::merge || task.kind == TaskKind::add;

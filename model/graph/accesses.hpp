@@ -13,8 +13,8 @@
 
 namespace tandem::model {
 
-// Returns the buffers that an executor reads and writes for a task besides its input and output; of
-// the cache, the task's layer. Code that orders tasks and transfers must consider them.
+// Returns the buffers that an executor reads and writes for a task in addition to its input and
+// output; of the cache, the task's layer. Code that orders tasks and transfers must consider them.
 [[nodiscard]] std::span<const BufferKind> also_read(TaskKind kind);
 [[nodiscard]] std::span<const BufferKind> also_written(TaskKind kind);
 

@@ -48,7 +48,7 @@ class Order {
     }
   }
 
-  // Whether `later` cannot begin before `earlier` has ended.
+  // Returns whether `later` cannot begin before `earlier` has ended.
   [[nodiscard]] bool holds(TaskIndex earlier, TaskIndex later) {
     ++asked_;
     open_.assign(1, later);
@@ -67,7 +67,7 @@ class Order {
   }
 
  private:
-  // What is most likely the answer is looked at first, which is last pushed.
+  // Tests the most likely answer first, the one pushed last.
   template <class Look>
   void look_before(TaskIndex i, const Look& look) const {
     if (before_[static_cast<std::size_t>(i)] >= 0) look(before_[static_cast<std::size_t>(i)]);
@@ -119,7 +119,7 @@ class Checker {
         const bool arrives = task.lane == LaneKind::channel && task.peer == device;
         for (const Access& access : accesses_of(task, device)) {
           std::vector<Write>& writes = written[place_of(device, access)];
-          // A delivery comes after what is before it in its place by the rule.
+          // The schedule places a delivery after earlier accesses to its place.
           if (!arrives) check_access(i, device, access, writes);
           if (!access.writes) continue;
           std::erase_if(writes, [&](const Write& w) { return within(w.area, access.area); });
@@ -129,8 +129,7 @@ class Checker {
     }
   }
 
-  // Weights that visit are written to their place as they come, so what used the place before is
-  // over by then.
+  // Gathered weights are written on arrival, so earlier uses of their place must be over by then.
   void check_gathered_weights() {
     std::map<std::pair<DeviceIndex, std::int16_t>, TaskIndex> used;  // last
     for (TaskIndex i = 0; i < graph_.size() && !fault_; ++i) {
@@ -222,13 +221,13 @@ class Checker {
         return fail(load, "takes the room of the block of", own.loads[n - room],
                     "expected to wait for its release");
       }
-      // Of the step before, which records the same events.
+      // Of the step before, which has the same events.
       const std::size_t before = own.loads.size() + n - room;
       const bool waits = std::ranges::any_of(graph_.awaited_events(load), [&](std::int32_t event) {
         return before < own.releases.size() &&
                graph_.events()[static_cast<std::size_t>(event)] == own.releases[before];
       });
-      // What is in order behind one that waits for a later release waits, too.
+      // A task after one that waits for a later release waits, too.
       if (!waits)
         return fail(load, "takes the room of the block of", own.loads[before],
                     "of the step before, expected to wait for its release");
@@ -258,7 +257,7 @@ class Checker {
     }
   }
 
-  // What is surely written, or read at most, in whole columns of what is declared.
+  // Returns what is certainly written, or at most read, in whole columns of the declaration.
   [[nodiscard]] Area written_area(TaskIndex i, const Access& access) const {
     return of_sampled_rows(access.buffer.kind)
                ? Area{kEverything, sampled_columns(at(i), access.buffer.kind)}

@@ -25,8 +25,7 @@ namespace tandem::model {
 //     runs other steps, which use the same buffers but other sequences' caches.
 // Not checked: that a message is captured before its buffer is overwritten, and delivered after the
 // previous contents have been used. The message schedule guarantees both whatever the dependencies
-// (model/graph/message_schedule.hpp).
-// Returns a description of the first fault, or nothing.
+// (model/graph/message_schedule.hpp). Returns a description of the first fault, or nothing.
 [[nodiscard]] std::optional<std::string> find_conflict(const TaskGraph& graph);
 
 // Returns what tasks of `graph` use without a declaration: buffers, layers, columns.

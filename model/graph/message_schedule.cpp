@@ -21,7 +21,7 @@ bool is_among(BufferKind kind, std::span<const BufferKind> kinds) {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
-// As accesses_of says, without making a list of it.
+// The same as accesses_of, without making a list.
 bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
   if (buffer.kind == BufferKind::none) return false;
   if (cache_layer_of(buffer, task.layer) != cache_layer_of(buffer, layer)) return false;
@@ -34,7 +34,7 @@ bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
   return beyond_operands || task.input == buffer || task.output == buffer;
 }
 
-// When what is written to a buffer is complete, and who writes it.
+// When the contents of a buffer are complete, and the task that writes them.
 class Made {
  public:
   // `by`: more than before.
@@ -44,7 +44,7 @@ class Made {
     writes_.erase(std::remove_if(from(area.rows.begin), end, within_it), end);
     writes_.insert(from(area.rows.begin), {area, when, by});
   }
-  // All of `area`; kBegin: nothing of it has been made.
+  // For all of `area`; kBegin: nothing of it has been made.
   [[nodiscard]] TaskIndex when(const Area& area) const {
     TaskIndex last = MessageSchedule::kBegin;
     for (const Write& p : writes_) {
@@ -52,7 +52,7 @@ class Made {
     }
     return last;
   }
-  // The last to write to some of `area`; -1: nobody has.
+  // The last to write to some of `area`; -1: none has.
   [[nodiscard]] TaskIndex writer(const Area& area) const {
     TaskIndex last = -1;
     for (const Write& p : writes_) {
@@ -73,8 +73,8 @@ class Made {
                                     [](const Write& p) { return p.area.rows.begin; });
   }
 
-  // By their first rows, so that what lies within others is found without looking at all: a prompt
-  // whose rows are all asked for is written row by row.
+  // Sorted by first rows, so that writes within others are found without a search: a prompt whose
+  // rows are all sampled is written row by row.
   std::vector<Write> writes_;
 };
 
@@ -150,8 +150,8 @@ class Finder {
         const TaskIndex when = incoming(task) ? delivery(i) : i;
         if ((sent_ & bit(task.output.kind)) != 0)
           made[place_of(task.output, task.layer)].add(area_of(task, task.output.kind), when, i);
-        if (const BufferRef told = softmax_written(task); (sent_ & bit(told.kind)) != 0)
-          made[place_of(told, task.layer)].add(area_of(task, told.kind), when, i);
+        if (const BufferRef softmax = softmax_written(task); (sent_ & bit(softmax.kind)) != 0)
+          made[place_of(softmax, task.layer)].add(area_of(task, softmax.kind), when, i);
         for (const BufferKind kind : also_written(task.kind)) {
           if ((sent_ & bit(kind)) != 0)
             made[place_of({.kind = kind}, task.layer)].add(area_of(task, kind), when, i);
@@ -188,7 +188,7 @@ class Finder {
     return alone && same ? writer : -1;
   }
 
-  // Where the end of task `i` is known on this device.
+  // Returns the place from which the end of task `i` is known on this device.
   TaskIndex known(TaskIndex i) {
     if (incoming(at(i))) return delivery(i);
     return outgoing(at(i)) ? capture(i) : i;

@@ -25,7 +25,7 @@ enum class BufferKind : std::uint8_t {
   partial,     // [rows, hidden]              partial sum to be reduced
   receive,     // [rows, hidden]              one for each slot
   logits,      // [rows with logits, vocab columns]
-  // Scratch that tasks use besides their operands; no task names these.
+  // Scratch that tasks use in addition to their operands; no task names these.
   tokens,  // [rows]                      token ids
   gated,   // [rows, ffn columns]         second operand of a gated FFN
   angles,  // [rows, angle_floats]        cosines and sines of rotary positions

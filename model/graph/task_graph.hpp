@@ -21,7 +21,7 @@
 //
 // A graph declares the storage of every device (model/graph/storage.hpp): buffers with their
 // extents and formats. Tasks name the storage they use by their operands; model/graph/accesses.hpp
-// lists what they use besides.
+// lists what else they use.
 //
 // Lanes go on from one step to the next without a barrier. Further dependencies between steps are
 // recorded as *events*: ends of tasks, by event number, since task indices differ from graph to

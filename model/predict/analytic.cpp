@@ -44,7 +44,7 @@ class Evaluator {
     record_events(*program_, done_);
   }
 
-  // What a step in flight needs besides its epilogue.
+  // What a step in flight needs in addition to its epilogue.
   struct Begun {
     std::int32_t index = 0;
     std::shared_ptr<const Program> program;

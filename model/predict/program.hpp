@@ -35,7 +35,7 @@ struct LaneAction {
   std::int32_t layer = -1;
 };
 
-// What a span says of an action of step `step` besides times and amounts.
+// The fields of an action of step `step` in a span, except times and amounts.
 [[nodiscard]] inline Span span_of(const LaneAction& action, std::int32_t step) {
   return {.step = step,
           .task = action.task,

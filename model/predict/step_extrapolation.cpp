@@ -18,8 +18,8 @@ constexpr std::size_t kKept = std::size_t{2} * kMaxPeriod;  // evaluated steps
 // Steps of one structure after which a longer period is tried.
 constexpr std::int32_t kPatience = 6;
 
-// Whether attention's cost is affine in the number of positions from `past` to `past + steps`:
-// rows share no keys, and no limit of a task's keys lies within.
+// Whether attention's cost is affine in the number of positions from `past` to `past + steps`: rows
+// share no keys, and no limit of a task's keys lies within.
 bool affine_costs(const TaskGraph& graph, std::int32_t steps) {
   for (const Segment& segment : graph.batch().segments) {
     if (segment.rows != 1) return false;
@@ -126,7 +126,7 @@ class Extension {
     ++tried_;
   }
 
-  // Whether the last two periods decided alike and the states before, between and after are on a
+  // Whether the last two periods decided equally and the states before, between and after are on a
   // line.
   [[nodiscard]] bool settled() {
     if (history_.size() < 2 * static_cast<std::size_t>(period_)) return false;
@@ -172,7 +172,7 @@ class Extension {
     return std::nullopt;
   }
 
-  // Skips so many periods and evaluates the one after them, if that decides alike.
+  // Skips so many periods and evaluates the one after them, if that decides equally.
   bool reaches(std::int32_t periods, const StepState& earlier, const StepState& here) {
     evaluator_.set_state(on_line(earlier, here, 1.0 + periods));
     std::vector<Evaluated> far;

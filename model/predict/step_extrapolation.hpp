@@ -5,13 +5,13 @@
 // A step's times, those of captures and deliveries among them (a Program's actions), are made of
 // its costs and of what the step before left (the state: when each lane is free, when each event
 // was) by sums and maxima, and, on shared links, by rates that change at events. While every
-// maximum is decided alike and the events come in the same order (the decisions), all times are
+// maximum is decided equally and the events come in the same order (the decisions), all times are
 // affine functions of state and costs; decoding's costs are affine in the number of positions
 // before it. The states and costs for which given decisions are the right ones form a convex set
 // (each decision is an inequality between affine functions). So, with s(n) the state before step n,
 // relative to the end of the step before:
-//   if steps a and a + 1 decide alike and s(a), s(a + 1), s(a + 2) lie on a line,
-//   and step b, evaluated from the point of that line that is n = b, decides alike too,
+//   if steps a and a + 1 decide equally and s(a), s(a + 1), s(a + 2) lie on a line,
+//   and step b, evaluated from the point of that line that is n = b, decides equally too,
 //   then every step between does, its state is on the line, and all its times, sums and counts are
 //   linear interpolations between those of a and b.
 // So it is with p steps at once (a period of p tokens). Jumps go to the last step first, then half

@@ -31,11 +31,11 @@ enum class Family : std::uint8_t {
 // weight + bias.
 enum class Norm : std::uint8_t { rms, layer };
 
-// The place of norms. before: x + f(norm(x)), and a final norm after the last layer. after:
-// norm(x + f(x)), computed as "norm in place, then x + f(x)": the norm after one block becomes the
-// norm in front of the next, the embedding's norm that of the first block, and the last layer's the
-// final norm. So a block's norm is always in front of it, and the only difference is whether the
-// residual stream continues from the norm's result.
+// The place of norms. before: x + f(norm(x)), and a final norm after the last layer. after: norm(x
+// + f(x)), computed as "norm in place, then x + f(x)": the norm after one block becomes the norm in
+// front of the next, the embedding's norm that of the first block, and the last layer's the final
+// norm. So a block's norm is always in front of it, and the only difference is whether the residual
+// stream continues from the norm's result.
 enum class NormPlace : std::uint8_t { before, after };
 
 // gelu: x Phi(x), by erf. gelu_tanh: GPT-2's approximation (Hendrycks & Gimpel 2016) by tanh.

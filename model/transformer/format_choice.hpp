@@ -17,14 +17,13 @@ namespace tandem::model {
 // "f32, f16, ... or q5_k_m".
 [[nodiscard]] std::string format_choices_text();
 
-// Returns the formats that `name` gives the matrices of `transformer`; nothing for another name.
-// A mix is llama.cpp's (llama-quant.cpp, llama_tensor_get_type): q4_k or q5_k, except
+// Returns the formats that `name` gives the matrices of `transformer`; nothing for another name. A
+// mix is llama.cpp's (llama-quant.cpp, llama_tensor_get_type): q4_k or q5_k, except
 //   - q6_k for the head, or for the embedding if it is the head;
 //   - q6_k for value and down in the first and last eighth of the layers and in every third of
-//   those
-//     between;
+//     those between;
 //   - as value for matrices that a family's files fuse with value (GPT-2's and Phi 3's query and
-//   key);
+//     key);
 //   - q5_k for the other values of q4_k_m in models that llama.cpp classifies as 70B: Qwen2 of 80
 //     layers, and Llama of 80 layers with grouped heads.
 // Rows of q4_k, q5_k and q6_k that are no multiples of 256 use q5_0, q5_1 and q8_0 instead, and

@@ -2,14 +2,11 @@
 
 // Formats of stored weights: the definition of each, and the matrices that have one.
 //   - Every matrix of every layer, the embedding and the LM head (a tied head is the embedding) has
-//   a
-//     format of its own.
+//     a format of its own.
 //   - Norms, biases, learned positions and token types are f32, as are activations and the cache.
 //   - A row of a block format is whole blocks, and so is every device's part of a row as stored:
-//   heads
-//     whose part of `out` begins or ends within a block store the whole block
+//     heads whose part of `out` begins or ends within a block store the whole block
 //     (Transformer::out_columns), and columns outside are multiplied by zeros.
-//     (Transformer::out_columns), and what lies outside is multiplied with zeros.
 
 #include <array>
 #include <cstddef>
@@ -56,7 +53,7 @@ struct FormatBlock {
   std::int64_t bytes = 4;
 };
 
-// The properties of a format besides its codec (exec/weights/formats/) and its kernels.
+// The properties of a format in addition to its codec (exec/weights/formats/) and its kernels.
 struct FormatRow {
   WeightFormat format;
   std::string_view name;  // in flags and files
@@ -173,8 +170,7 @@ class WeightFormats {
   [[nodiscard]] const std::map<Place, WeightFormat>& exceptions() const { return exceptions_; }
   [[nodiscard]] bool has(WeightFormat format) const;
   // Returns "q8_0", or for a mixture "query_key_value q8_0, ...": exceptions are listed, layers
-  // last
-  // ("layer 3's value q8_0").
+  // last ("layer 3's value q8_0").
   [[nodiscard]] std::string text() const;
   bool operator==(const WeightFormats&) const = default;
 

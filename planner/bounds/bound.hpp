@@ -31,8 +31,8 @@ struct RequestBound {
 //   galaxy's prompts               max over e of c_e in all layers, or the way out of some e for 2
 //   S a layer pipeline                       the fastest devices' layers, and a message to each
 //   device
-// c_e: the cpu time of e for its heads or columns, if it has any.
-// Memory counts only if no device has a disk to stream from.
+// c_e: the cpu time of e for its heads or columns, if it has any. Memory counts only if no device
+// has a disk to stream from.
 [[nodiscard]] std::optional<RequestBound> request_bound(const Plan& plan);
 
 // Returns the same for one step of `batch`, without equation 5.

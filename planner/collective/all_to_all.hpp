@@ -27,7 +27,6 @@ std::vector<std::vector<model::TaskIndex>> all_to_all(Exchange& exchange);
 //   halving   T = log2 N (l + S / (2 B))                 bytes = N / 2 log2 N S           N = 2^m
 // Compositions route within a group by the inner collective; between groups to the leader by the
 // inner one, among leaders by the outer one, and on by the inner one.
-// leaders by the outer ones, and on by the inner ones.
 std::vector<std::vector<model::TaskIndex>> all_to_all(Exchange& exchange,
                                                       const Collective& collective,
                                                       const Topology& topology);

@@ -18,8 +18,8 @@ namespace tandem::planner {
 // exchange it; each leader thus gets the terms for its own group, which then runs a reduce-scatter
 // of its part. Upper bound, for equal parts where the parts of a group's ranks are adjacent:
 //   T = 2 T_reduce(g, (1 - 1/G) S) + T_half(G, S) + T_half(g, S / G)
-// with two reduces because other groups' parts may lie on both sides of a group's own.
-// All-gather: the reverse, with T_broadcast for T_reduce.
+// with two reduces because other groups' parts may lie on both sides of a group's own. All-gather:
+// the reverse, with T_broadcast for T_reduce.
 //   bytes of either = (N - 1) S, of which (G - 1) S between groups; of a reduce-scatter more as
 //   above
 // Broadcast: among the leaders, then within the groups: T_broadcast(G, S) + T_broadcast(g, S),

@@ -28,8 +28,8 @@ void doubling_all_gather(Exchange& exchange);
                                           const Uniform& net);
 
 // The same between all ranks, each with a part of its own. Rank i < p also stands for rank p + i,
-// which first sends it everything but its own part and receives that part's sum at the end. Pairs
-// p / 2 apart exchange first, so that the parts of one message are adjacent, in two runs unless the
+// which first sends it everything but its own part and receives that part's sum at the end. Pairs p
+// / 2 apart exchange first, so that the parts of one message are adjacent, in two runs unless the
 // number of ranks is a power of two.
 //   T = log2 p l + (1 - 1 / p) S / B      N = p, equal parts      bytes = (N - 1) S
 void halving_scatter_parts(Exchange& exchange);

@@ -1,8 +1,8 @@
 #pragma once
 
 // Hierarchical: sums within each group of near devices, then among the groups' leaders, and back.
-// Links between groups carry one term per group instead of one per device.
-// Section 3.2.4 of CSPS ("hierarchical communication").
+// Links between groups carry one term per group instead of one per device. Section 3.2.4 of CSPS
+// ("hierarchical communication").
 
 #include <string_view>
 

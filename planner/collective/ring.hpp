@@ -6,14 +6,13 @@
 
 namespace tandem::planner {
 
-// Rank i gets the sum of part i of N: in step k = 0 .. N - 2 it sends its partial sum of part
-// i - k - 1 to rank i + 1, which adds it to its own. A part is one chunk, or equally many a rank.
+// Rank i gets the sum of part i of N: in step k = 0 .. N - 2 it sends its partial sum of part i - k
+// - 1 to rank i + 1, which adds it to its own. A part is one chunk, or equally many a rank.
 //   T = (N - 1) (l + S / (N B))     bytes = (N - 1) S       equal parts of one chunk
 //   Patarasuk & Yuan, JPDC 69(2), 2009
 // No two messages share a full-duplex link of a device, so this also holds on access links. Chunks
 // are made in the order in which they are sent: those of step k + 1 while those of step k travel
-// (Galaxy, section III-D).
-// Throws logic_error unless the ranks divide the chunks.
+// (Galaxy, section III-D). Throws logic_error unless the ranks divide the chunks.
 void ring_reduce_scatter(Exchange& exchange);
 // Part i of rank i to all that receive: in step k rank i sends part i - k to rank i + 1. A part
 // stops at its last receiver. Chunks are used, and passed on, on arrival.

@@ -11,9 +11,9 @@ namespace tandem::planner {
 // The parent of each rank; -1 for rank 0, the root. A parent's rank is smaller than its child's.
 using Parents = std::vector<std::int32_t>;
 
-// Returns a tree of at most `depth` levels below rank 0 with the least sufficient fan-out f:
-// 1 + f + ... + f^depth >= ranks. Subtrees are consecutive ranks, hence near one another, of nearly
-// equal size.
+// Returns a tree of at most `depth` levels below rank 0 with the least sufficient fan-out f: 1 + f
+// + ... + f^depth >= ranks. Subtrees are consecutive ranks, hence near one another, of nearly equal
+// size.
 [[nodiscard]] Parents tree_parents(std::int32_t ranks, std::int32_t depth);
 // Returns the number of levels below rank 0.
 [[nodiscard]] std::int32_t levels(const Parents& parents);

@@ -18,9 +18,8 @@ struct Split {
 };
 
 // Returns the preferred unit of FFN columns: 16 if the model's number is a large multiple of it,
-// else
-// 1. Rows of ffn_down's weights and of its input are as long as the device's columns; unless every
-// row begins with a cache line, that product of a prompt takes up to 40% longer (0004).
+// else 1. Rows of ffn_down's weights and of its input are as long as the device's columns; unless
+// every row begins with a cache line, that product of a prompt takes up to 40% longer (0004).
 [[nodiscard]] std::int64_t column_unit(const model::Transformer& transformer);
 
 // Returns the mandatory unit of FFN columns: a device's part of a row of ffn_down is whole blocks

@@ -9,8 +9,8 @@ namespace tandem::planner {
 // Returns the computing capacities by device for Galaxy's balance (Ye et al., INFOCOM 2024, Eq. 6):
 //   V_d = 1 / (time of one whole attention block and one whole FFN block on d)
 // by the plan's cost model over its workload: once with the prompt's rows and, beyond the paper's
-// single-shot inference, new_tokens - 1 times with one row at the mean context.
-// Throws Error if that takes no time.
+// single-shot inference, new_tokens - 1 times with one row at the mean context. Throws Error if
+// that takes no time.
 [[nodiscard]] std::vector<double> capacities(const Plan& plan);
 
 // Returns `shares`, which sum to `total`, with the excess over `caps` redistributed to devices with
@@ -30,8 +30,8 @@ namespace tandem::planner {
 //   Where the paper is silent: numbers are made whole by largest remainder, never above a memory
 // limit; columns come in their preferred unit, and in the mandatory one if that fails; key/value
 // heads, of which the paper's models have one a query head, are first counted as if no device cut a
-// group of query heads, then, if that fails, as if every one did.
-// The result satisfies budget.fits(), or the heuristic has found no such split.
+// group of query heads, then, if that fails, as if every one did. The result satisfies
+// budget.fits(), or the heuristic has found no such split.
 [[nodiscard]] Split galaxy_split(const Budget& budget, std::span<const double> capacities);
 
 }  // namespace tandem::planner

@@ -15,8 +15,8 @@ namespace tandem::planner {
 //   it names no kernels, or another generation than here: on any machine, as all devices run one
 //   version of the program
 //   it names other instruction sets than here: only if it was measured on this machine's processor
-// Nominal profiles have no kernels and are never outdated.
-// The second overload is for the devices that a search considers, excluded ones too.
+// Nominal profiles have no kernels and are never outdated. The second overload is for the devices
+// that a search considers, excluded ones too.
 [[nodiscard]] std::string outdated_remark(const Plan& plan,
                                           const std::vector<model::MeasuredKernels>& here,
                                           std::optional<model::DeviceIndex> only = std::nullopt);

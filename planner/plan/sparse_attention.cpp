@@ -32,7 +32,7 @@ void check_groups(const std::vector<std::int32_t>& groups, std::size_t places) {
   }
 }
 
-// Of one layer, which `of` names, by level.
+// Checks the ratios of one layer, which `of` names, by level.
 void check_ratios(const std::vector<DropRatio>& by_level, const std::string& of,
                   std::int64_t kv_heads) {
   for (std::size_t level = 0; level < by_level.size(); ++level) {
@@ -56,7 +56,8 @@ void check_ratios(const std::vector<DropRatio>& by_level, const std::string& of,
   }
 }
 
-// Whose group is met first comes first, at each level. `nested`: groups by device, of each level.
+// Groups in the order of their first devices, at each level. `nested`: groups by device, of each
+// level.
 std::vector<model::DeviceIndex> with_groups_adjacent(
     std::vector<model::DeviceIndex> order, const std::vector<std::vector<std::int32_t>>& nested) {
   std::vector<std::vector<std::size_t>> met;  // where a device's group is first met

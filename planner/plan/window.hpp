@@ -47,8 +47,8 @@ struct StreamedBlock {
                                 Window window);
 
 // Slots of one class of blocks. The k-th load of the class uses slot k % count: the load of block b
-// waits for the release of block b - window, so the slot's previous block is gone by then.
-// The classes are attention blocks and the rest; or all blocks form one class of `window` slots as
+// waits for the release of block b - window, so the slot's previous block is gone by then. The
+// classes are attention blocks and the rest; or all blocks form one class of `window` slots as
 // large as the largest block, if that takes less (w = 1: exactly the largest block, Proposition 5).
 struct ClassSlots {
   std::int64_t count = 0;  // the most blocks of the class among any `window` in a row, cyclically

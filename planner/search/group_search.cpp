@@ -51,8 +51,7 @@ std::vector<std::int64_t> parts_of(std::int64_t total, std::int64_t unit,
   return parts;
 }
 
-// Gives `device` one `unit` of the part of who has most, and at least two of them; false if nobody
-// has.
+// Moves one `unit` to `device` from the largest part of at least two units; false if there is none.
 bool take_one(std::vector<std::int64_t>& parts, std::size_t device, std::int64_t unit) {
   const auto most = std::ranges::max_element(parts);
   if (*most < 2 * unit) return false;
@@ -61,8 +60,8 @@ bool take_one(std::vector<std::int64_t>& parts, std::size_t device, std::int64_t
   return true;
 }
 
-// How the devices of each group share a layer: heads and columns by place. In a plan nobody is
-// idle: the weakest have one block of columns, or one head.
+// The split of a layer over the devices of each group: heads and columns by index. No device of a
+// plan is idle: the weakest have one block of columns, or one head.
 struct Parts {
   std::vector<std::vector<std::int64_t>> heads;
   std::vector<std::vector<std::int64_t>> columns;

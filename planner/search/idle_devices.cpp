@@ -31,7 +31,7 @@ std::string idle_devices(const Plan& plan, const Strategy& strategy,
              " by partition '" + plan.partition + "'\n";
   }
   if (lines.empty()) return lines;
-  // Where blocks are long, no memory makes more of them, and who has neither one nor a head gets
+  // If blocks are long, no memory makes more of them, and a device without a block or a head gets
   // nothing by any partition.
   const std::int64_t blocks = (plan.model.intermediate + block - 1) / block;
   const std::int64_t devices = plan.cluster.size();

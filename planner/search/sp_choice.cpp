@@ -22,7 +22,7 @@ double prompt_bytes(const Plan& plan) {
   return bytes;
 }
 
-// Of the layers' weights, what devices have not of their own, together.
+// Returns the bytes of the layers' weights that devices do not hold themselves, in total.
 double lacking_bytes(const Plan& plan) {
   const model::Transformer& t = plan.model;
   const auto all = [](std::int64_t size) {
@@ -52,8 +52,8 @@ SpOption option_of(Request request, const std::string& strategy) {
   return {.plan = std::move(plan), .reason = {}, .seconds = seconds, .prompt_bytes = bytes};
 }
 
-// Of devices that hold all weights; where these do not fit in memory, or the request says so, of
-// devices that gather them.
+// With all weights on each device; if these do not fit, or the request says so, with gathered
+// weights.
 SpOption ntp_way(const Request& request, const Strategy& ntp) {
   SpOption option = option_of(request, ntp.name);
   const bool fits = option.plan && !option.plan->streams();

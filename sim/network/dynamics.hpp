@@ -1,6 +1,7 @@
 #pragma once
 
-// Changes over time and random effects in a run on SimGrid, besides contention. Private to sim/.
+// Changes over time and random effects in a run on SimGrid, in addition to contention. Private to
+// sim/.
 
 #include <cstdint>
 #include <vector>

@@ -22,8 +22,8 @@ namespace {
 
 using Body = std::function<void(Flows&, Output&)>;
 
-// On SimGrid, in a child: it allows one engine a process. `steps` are null where a scheduler gives
-// them.
+// Runs `body` on SimGrid in a child: it allows one engine a process. `steps` are null with a
+// scheduler.
 void on_simgrid(const model::Cluster& cluster, model::Steps* steps, const Body& body,
                 const Reader& reader) {
   SpanBlocks blocks;
@@ -71,7 +71,7 @@ Body few_steps(const model::Cluster& cluster, const model::CostModel& costs, mod
   };
 }
 
-// As `recorder`'s master has it.
+// With the master of `recorder`.
 Body scheduled_steps(const model::Cluster& cluster, const model::CostModel& costs,
                      model::Scheduler& scheduler, model::GraphSource& graphs,
                      const model::RunRecorder& recorder, std::uint64_t seed) {

@@ -143,7 +143,7 @@ void Replay::send(Lane& lane, double start, double first_byte, double bytes) {
     flows_->at(first_byte, [this, &lane, bytes] { flows_->send(lane.channel, bytes); });
     return;
   }
-  // Steps are taken up early enough for every lane that an earlier one has used.
+  // Steps are submitted early enough for every lane that an earlier one has used.
   const double moment = scheduler_ == nullptr ? 0.0 : 2.0 * model::same_moment(now);
   require(first_byte >= now * (1.0 - 1e-12) - moment,
           "replay: a message without dependencies on a channel that no earlier step uses");

@@ -1,4 +1,4 @@
-// When a replay takes up steps: the next of a list, or what a scheduler gives.
+// Submits the steps of a replay: the next of a list, or those of a scheduler.
 
 #include <algorithm>
 

@@ -50,7 +50,7 @@ planner::Plan planned(const planner::Request& request) {
 }
 
 // Equal shares of heads and columns are the same for every prompt, but a plan reckons memory, which
-// nobody reads here, by graphs with a task for each of its rows: so it is made for a short one.
+// is not read here, by graphs with a task for each of its rows: so it is made for a short one.
 planner::Plan equal_plan(const planner::Request& request, std::int64_t tokens) {
   planner::Plan plan = planned(request);
   plan.workload.prompt_tokens = tokens;

@@ -21,7 +21,7 @@ constexpr const char* kStalling = "stalling";
 
 std::string verdict(bool steady) { return steady ? kSteady : kStalling; }
 
-// Times of 1 to 39 ticks; half of the draws have devices that are not alike.
+// Times of 1 to 39 ticks; half of the draws have unequal devices.
 LayeredSchedule draw_layers(DrawNumbers& numbers, bool retention) {
   LayeredSchedule drawn;
   drawn.layers = numbers.in(1, 6);
@@ -50,7 +50,7 @@ std::string to_text(const LayeredSchedule& drawn) {
 struct Condition {
   std::function<bool(const LayeredSchedule&, const LayerTimes&)> says;
   std::int64_t window;  // that it is exact for
-  ReleaseRule release;  // likewise
+  ReleaseRule release;  // the same
   bool from_the_first;  // it is about the start, too
 };
 
@@ -101,7 +101,7 @@ ClassKey key_of(const LayeredSchedule& drawn, bool says, bool is) {
           .broken = {},
           .window = window_text(drawn.window),
           .release = rule_text(drawn.release),
-          .devices = drawn.devices.size() == 1 ? "alike" : "unequal"};
+          .devices = drawn.devices.size() == 1 ? "equal" : "unequal"};
 }
 
 void judge(const Condition& condition, const LayeredSchedule& drawn, const SteadyState& found,

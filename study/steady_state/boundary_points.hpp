@@ -12,9 +12,9 @@
 
 namespace tandem::study {
 
-// (C - D) / D, how much longer a token computes and communicates than it loads, from what a result
-// says of it: its time, the share of that spent waiting for the disk, and slack_s = C - D.
-// Throws logic_error unless C > slack_s.
+// Returns (C - D) / D, the relative excess of a token's compute and communication over its loads,
+// from a result's figures: its time, the share of that spent waiting for the disk, and slack_s = C
+// - D. Throws logic_error unless C > slack_s.
 [[nodiscard]] double relative_slack(double token_time_s, double stall_fraction, double slack_s);
 
 struct BoundaryPoint {
@@ -22,9 +22,9 @@ struct BoundaryPoint {
   model::ReleaseRule release = model::ReleaseRule::early;
   double slack = 0.0;  // relative_slack
   // (T - C) / T, T the token time and C that of a token that never waits for a disk: as
-  // SteadyState::stall_fraction, not what a single device waits, part of which others hide.
+  // SteadyState::stall_fraction, not the waits of a single device, part of which others hide.
   double predicted_stall_fraction = 0.0;
-  double replayed_stall_fraction = 0.0;  // below 0: T and C are of two runs
+  double replayed_stall_fraction = 0.0;  // may be negative: T and C are from two runs
   bool operator==(const BoundaryPoint&) const = default;
 };
 

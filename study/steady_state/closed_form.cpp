@@ -9,7 +9,7 @@
 namespace tandem::study {
 namespace {
 
-// When things happen if nobody ever waits, for block b of any token (b counts over all tokens).
+// Times if no device ever waits, for block b of any token (b counts over all tokens).
 class Pace {
  public:
   explicit Pace(const MemorySchedule& schedule) : path_(path_time(schedule)) {

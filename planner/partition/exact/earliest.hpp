@@ -11,9 +11,9 @@ namespace tandem::planner {
 
 using Counts = std::vector<std::int64_t>;
 
-// Work in one or two phases. In phase p a device d with units is late by
-// time(p, d, units) - limit[p][d]; the phase is late by its latest device, and the total lateness
-// is the sum over phases of weight[p] times that.
+// Work in one or two phases. In phase p a device d with units is late by time(p, d, units) -
+// limit[p][d]; the phase is late by its latest device, and the total lateness is the sum over
+// phases of weight[p] times that.
 struct Race {
   std::function<double(std::size_t phase, std::size_t device, std::int64_t units)> time;  // grows
   // Returns the most units that a phase completes in `seconds`; 0 if not even one.

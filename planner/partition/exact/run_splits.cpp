@@ -35,8 +35,8 @@ class Runs {
     }
   }
 
-  // The least seconds in all with which no stage takes longer than `most_s`, and where each run
-  // ends; infinite if none fit.
+  // Returns the least total time in which no stage takes longer than `most_s`, and the ends of
+  // runs; infinite if none fit.
   double least(double most_s, std::vector<std::int64_t>& counts) const {
     const std::size_t n = busy_s_.size();
     std::vector<double> best(layers_ + 1, kNever);  // of the stages so far, up to each layer

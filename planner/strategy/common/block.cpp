@@ -226,7 +226,7 @@ TaskIndex DeviceTasks::finish(TaskIndex after) {
 std::vector<std::span<const Range>> DeviceTasks::passes(std::span<const Range> runs) const {
   std::vector<std::span<const Range>> some;
   if (window_ != nullptr && window_->fetches(device_)) {
-    // Tiles come from the disk once, for all rows: each keeps its logits.
+    // Tiles are read from the disk once, for all rows: each keeps its logits.
     if (!runs.empty()) some.push_back(runs);
   } else {
     for (std::size_t i = 0; i < runs.size(); ++i) some.push_back(runs.subspan(i, 1));

@@ -71,8 +71,8 @@ class DeviceTasks {
   [[nodiscard]] model::BufferRef normed() const { return normed_; }
   // `columns` of a block: query heads of attention, columns of the FFN.
   model::TaskIndex norm_rows(model::WeightBlock block, std::int32_t layer, model::Range rows);
-  // Q, K and V; or the up projection.
-  // `weights_slot`: the slot of the weights that are multiplied by (model::Task::weights_slot).
+  // Q, K and V; or the up projection. `weights_slot`: the slot of the weights that are multiplied
+  // by (model::Task::weights_slot).
   model::TaskIndex first_product(model::WeightBlock block, std::int32_t layer, model::Range rows,
                                  model::Range columns, std::int16_t weights_slot = 0);
   model::TaskIndex attend(std::int32_t layer, model::Range rows, model::Range heads);

@@ -25,7 +25,7 @@ using model::WeightBlock;
 
 constexpr std::array kBlocks{WeightBlock::attention, WeightBlock::ffn};
 
-// What a device has of such a block: query heads, FFN columns.
+// Returns a device's part of such a block: query heads, FFN columns.
 Range held(const model::Share& share, WeightBlock block) {
   return block == WeightBlock::attention ? share.heads : share.columns;
 }

@@ -36,7 +36,6 @@ namespace tandem::planner {
 //                         candidates (Plan::candidates), the best of each row instead
 // If a head streams, its tiles are read once for all rows, and all devices compute all rows before
 // the master samples; else work proceeds run by run (sampled_runs).
-// before the master samples; else they go on from run to run (sampled_runs).
 model::TaskIndex finish_step(model::TaskGraph& graph, const Plan& plan, WindowTasks& window,
                              DeviceTasks& master, std::span<const model::TaskIndex> after,
                              const std::vector<model::TaskIndex>& replicas = {});

@@ -20,7 +20,6 @@ namespace tandem::planner {
 //                     (Architecture::sum_norms), every release waits for the norm.
 // Blocks are those of streamed_blocks, in its order. Appends nothing for a device that does not
 // stream.
-// does not stream.
 class WindowTasks {
  public:
   // `graph` and `plan` outlive this object.
