@@ -124,12 +124,12 @@ void print_comparison(const Comparison& comparison, std::ostream& out) {
       continue;
     out << "\nworst token: number " << *comparison.worst_token + 1 << ", predicted "
         << value_text(row.predicted, "s") << ", " << comparison.run_kind << ' '
-        << value_text(row.measured, "s") << " ("
-        << percent_text(row.percent()) << ")\n";
+        << value_text(row.measured, "s") << " (" << percent_text(row.percent()) << ")\n";
   }
   if (comparison.worst_percent)
     out << "largest deviation of TTFT, mean and median token latency: "
-        << model::fixed(*comparison.worst_percent, 1) << "% of the " << comparison.run_kind << " value\n";
+        << model::fixed(*comparison.worst_percent, 1) << "% of the " << comparison.run_kind
+        << " value\n";
 }
 
 template <class T>
@@ -159,7 +159,8 @@ Json to_json(const Comparison& comparison, const std::vector<std::string>& remar
 std::string_view origin_remark(model::ResultOrigin origin) {
   switch (origin) {
     case model::ResultOrigin::replayed:
-      return "replayed on emulated devices at nominal pace: times are calculated from the same sums "
+      return "replayed on emulated devices at nominal pace: times are calculated from the same "
+             "sums "
              "as the prediction's, so they test the program and not the prediction\n";
     case model::ResultOrigin::measured_emulated:
       return "measured on emulated devices, compute paced to measured times\n";
@@ -208,9 +209,9 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
   std::erase_if(remarks, [](const std::string& remark) { return remark.empty(); });
   std::optional<std::string> merged;
   if (predicted.trace && measured.trace)
-    merged =
-        to_perfetto_json({{"predicted", read_trace(predicted_path, *predicted.trace)},
-                          {comparison.run_kind, read_trace(measured_path, *measured.trace)}});
+    merged = model::to_perfetto_json(
+        {{"predicted", read_trace(predicted_path, *predicted.trace)},
+         {comparison.run_kind, read_trace(measured_path, *measured.trace)}});
 
   FileRoles files;
   files.reads("argument predicted.json", predicted_path);
