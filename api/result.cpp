@@ -21,7 +21,8 @@ Result Result::parse(std::string_view json, std::string_view source) {
 }
 
 std::string Result::to_json() const { return model::to_json(data_->result); }
-bool Result::measured() const { return data_->result.kind == "measured"; }
+std::string Result::kind() const { return std::string(kind_of(data_->result.origin)); }
+bool Result::measured() const { return kind() == "measured"; }
 double Result::ttft_s() const { return data_->result.metrics.ttft_s; }
 
 std::optional<double> Result::token_latency_s() const {
@@ -45,11 +46,17 @@ std::vector<Result::DeviceUse> Result::devices() const {
   return uses;
 }
 
-std::vector<Deviation> compare(const Result& predicted, const Result& measured) {
+std::vector<Deviation> compare(const Result& predicted, const Result& run) {
+  if (predicted.kind() != "predicted" || run.kind() == "predicted")
+    throw Error("compare: results of kinds '" + predicted.kind() + "' and '" + run.kind() +
+                "', expected 'predicted' and then 'measured' or 'replayed'; give the prediction "
+                "first, then the run");
+  model::Comparison comparison = model::compare(
+      {{predicted.kind(), predicted.data().result}, {run.kind(), run.data().result}}, 1);
   std::vector<Deviation> rows;
-  for (model::Deviation& row : model::compare(predicted.data().result, measured.data().result).rows)
+  for (model::ComparedRow& row : comparison.rows)
     rows.push_back({std::move(row.scope), std::move(row.name), std::move(row.metric),
-                    std::move(row.unit), row.predicted, row.measured});
+                    std::move(row.unit), row.values[0], row.values[1]});
   return rows;
 }
 

@@ -15,7 +15,7 @@
   ROW(run, start, nothing, "run a plan for real, on emulated or real devices")                    \
   ROW(plan, start, simulator, "place a model on a platform")                                      \
   ROW(simulate, start, simulator, "predict the times of a plan")                                  \
-  ROW(compare, start, nothing, "compare a prediction with a measurement")                         \
+  ROW(compare, start, nothing, "compare predictions and runs of one plan")                         \
   ROW(profile, devices, nothing, "measure this machine's speed")                                  \
   ROW(worker, devices, nothing, "be a device for 'tandem run --hosts'")                           \
   ROW(model, inputs, nothing,                                                                     \

@@ -7,7 +7,7 @@ tandem_tests(
     cli/commands_test.cpp
     cli/choice_command_test.cpp
     cli/city_command_test.cpp
-    cli/comparison_command_test.cpp
+    cli/compare_command_test.cpp
     cli/experiment_command_test.cpp
     cli/collective_command_test.cpp
     cli/family_commands_test.cpp
@@ -35,6 +35,7 @@ tandem_tests(
     cli/whatif_command_test.cpp
     cli/workload_command_test.cpp
     cli/planned_command_test.cpp
+    cli/predicted_run_command_test.cpp
     cli/profile_command_test.cpp
     cli/served_command_test.cpp
     cli/sweep_command_test.cpp

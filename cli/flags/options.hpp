@@ -44,7 +44,8 @@ struct Flag {
 struct Syntax {
   std::string_view command;  // "plan", "model inspect"
   std::string_view summary;
-  // Placeholders; every one is required, but for a last one in brackets ("[plan.json]").
+  // Placeholders; every one is required, but for a last one in brackets: "[plan.json]", or, of any
+  // number, "[more.json ...]".
   std::vector<std::string_view> positionals;
   std::vector<Flag> flags;  // --help is added
 };

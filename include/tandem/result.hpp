@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// What was predicted or measured of a plan. Times are seconds, of one request unless the plan's
+// What was predicted, measured or replayed of a plan. Times are seconds, of one request unless the plan's
 // run served several; to_json() has everything, by device, link and kind of task.
 class Result {
  public:
@@ -19,6 +19,9 @@ class Result {
   [[nodiscard]] static Result parse(std::string_view json, std::string_view source = "result");
   [[nodiscard]] std::string to_json() const;  // docs/reference/commands.md, "Result files"
 
+  // Where its times come from: "predicted", "measured", or "replayed" by a run at nominal pace, which
+  // takes them from the prediction's formulas.
+  [[nodiscard]] std::string kind() const;
   [[nodiscard]] bool measured() const;
   [[nodiscard]] double ttft_s() const;  // time to the first token; NaN of several requests
   // Mean time between new tokens; none with fewer than two.
@@ -42,18 +45,18 @@ class Result {
   std::shared_ptr<const Data> data_;
 };
 
-// One quantity, predicted and measured.
+// One quantity of a prediction and of a run.
 struct Deviation {
   std::string scope;   // "run", "request", "device", "link", "task", "token"
   std::string name;    // of the device, link and so on; empty for a run
   std::string metric;  // "ttft", "memory_total", ...
   std::string unit;    // "s", "bytes", "1"
   std::optional<double> predicted;
-  std::optional<double> measured;
+  std::optional<double> run;
 };
 
 // Throws std::runtime_error unless both are of the same plan, the first a prediction and the second
-// a measurement.
-[[nodiscard]] std::vector<Deviation> compare(const Result& predicted, const Result& measured);
+// the result of a run.
+[[nodiscard]] std::vector<Deviation> compare(const Result& predicted, const Result& run);
 
 }  // namespace tandem

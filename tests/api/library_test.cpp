@@ -142,6 +142,7 @@ TEST_CASE("api/files: scenarios, plans and results are those of the program") {
   CHECK(plan.strategy() == "pipeline");
   const Result result = predict(plan, {.evaluator = Evaluator::analytic});
   CHECK_FALSE(result.measured());
+  CHECK(result.kind() == "predicted");
   CHECK(result.token_times_s().size() == 3);
   CHECK(result.tokens().empty());
   CHECK(result.devices().size() == 4);
