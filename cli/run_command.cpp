@@ -6,7 +6,7 @@
 #include <optional>
 #include <ostream>
 #include <span>
-#include <string_view>
+#include <string>
 #include <thread>
 #include <variant>
 
@@ -22,11 +22,14 @@
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/prompt.hpp"
+#include "cli/flags/run_prediction.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "cli/version.hpp"
 #include "cli/views/generation_view.hpp"
 #include "cli/views/interruption.hpp"
+#include "cli/views/prediction_watch.hpp"
 #include "cli/views/result_tables.hpp"
+#include "cli/views/run_view.hpp"
 #include "cli/views/standard_output.hpp"
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/machine/available_memory.hpp"
@@ -39,7 +42,6 @@
 #include "exec/weights/source/weight_source.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
-#include "model/base/statistics.hpp"
 #include "model/base/text_table.hpp"
 #include "model/report/result.hpp"
 #include "model/report/trace.hpp"
@@ -66,7 +68,8 @@ Syntax run_syntax() {
           {"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
           {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
           {"emulate", "", "start every device as a process on this machine"},
-          {"pace", "HOW", "emulated compute: measured or nominal [measured]"},
+          {"pace", "HOW",
+           "emulated compute: measured, or nominal, where all times are replayed [measured]"},
           {"dilate", "D", "emulated time passes D times more slowly [as this machine needs]"},
           {"prompt", "TEXT", "prompt [a text of the planned length; required without one]", false,
            true},
@@ -102,6 +105,8 @@ Syntax run_syntax() {
           {"copy", "", "copy weights to memory of their own before the first token"},
           {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
           {"allow-drift", "", "report a larger drift, but accept the run"},
+          {"predicted", "FILE",
+           "show the prediction of this run beside it, and what deviates most at the end"},
           {"out", "FILE", "result as JSON"},
           {"trace", "FILE", "timeline for Perfetto"},
           {"quiet", "", "no progress and no remarks"}}};
@@ -126,7 +131,7 @@ Mode mode_of(const Options& options, const planner::Plan* plan) {
                    "with a plan, which says what each device may use, and weights' formats and the "
                    "cache's");
   if (plan == nullptr) {
-    options.refuse({"hosts", "emulate", "key"},
+    options.refuse({"hosts", "emulate", "key", "predicted"},
                    "without a plan, with which this machine runs alone");
   } else {
     const std::vector<bool> workers = exec::workers_of(*plan);
@@ -355,53 +360,16 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   return run;
 }
 
-exec::Execution show_execution(const planner::Plan& plan, exec::ExecuteOptions& run,
-                               GenerationView& view) {
-  bool any = false;
-  run.on_stage = [&](const std::string& stage) { view.stage(stage); };
-  run.on_warning = [&](const std::string& warning) { view.remark(warning); };
-  run.on_notice = [&](const std::string& notice) { view.notice(notice); };
-  run.on_token = [&] { view.token(); };
-  run.on_text = [&](std::size_t request, std::string_view text) {
-    if (!run.serve) return view.text(text);
-    std::string titled = (any ? "\n[" : "[") + run.serve->requests[request].id + "]\n";
-    any = true;
-    view.text(titled.append(text).append("\n"));
-  };
-  try {
-    exec::Execution done = exec::execute(plan, run);
-    view.finish();
-    return done;
-  } catch (const Error& error) {
-    // Of what ended it, a session hands on the text.
-    if (std::string_view(error.what()) == ReaderGone().what()) throw ReaderGone();
-    throw;
-  }
-}
-
-void print_summary(const model::Result& result, const planner::Plan& plan) {
-  std::cerr << "tandem: ready after " << to_text(model::Seconds{*result.metrics.ready_s}) << "; ";
-  if (!plan.model.architecture().generates()) {
-    std::cerr << "one pass, " << model::fixed(result.metrics.ttft_s * 1e3, 1) << " ms\n";
-    return;
-  }
-  if (result.requests.size() > 1) {
-    std::cerr << result.requests.size() << " requests";
-    if (result.metrics.throughput_tokens_per_s)
-      std::cerr << ", " << model::fixed(*result.metrics.throughput_tokens_per_s, 2)
-                << " tokens a second";
-    std::cerr << '\n';
-    print_requests(result, std::cerr);
-    return;
-  }
-  std::cerr << result.tokens.size() << (result.tokens.size() == 1 ? " token" : " tokens")
-            << ", first after " << model::fixed(result.metrics.ttft_s * 1e3, 1) << " ms";
-  const std::vector<double> latencies = result.metrics.token_latencies_s();
-  if (!latencies.empty()) {
-    std::cerr << ", then " << model::fixed(model::quantile(latencies, 0.5) * 1e3, 1)
-              << " ms a token (median)";
-  }
-  std::cerr << '\n';
+// The prediction to show beside the run; nothing if none is asked for.
+std::optional<PredictionWatch> watch_of(const Options& options, const Job& job) {
+  const auto path = options.text("predicted");
+  if (!path) return std::nullopt;
+  const bool generates = job.plan.model.architecture().generates();
+  return PredictionWatch(
+      read_prediction(*path, {.plan = job.plan,
+                              .prompt_tokens = static_cast<std::int64_t>(job.prompt.size()),
+                              .new_tokens = generates ? job.new_tokens : 0,
+                              .served = job.served ? &*job.served : nullptr}));
 }
 
 // `planned`: the workload file of the plan; empty if there is none.
@@ -410,7 +378,7 @@ void check_files(const Options& options, const std::filesystem::path& weights,
   FileRoles files;
   if (options.positionals() > 0) files.reads("argument plan.json", options.positional(0));
   files.reads_model("flag '--weights'", weights);
-  for (const char* const flag : {"hosts", "key", "prompt-ids", "workload"})
+  for (const char* const flag : {"hosts", "key", "prompt-ids", "workload", "predicted"})
     files.reads(options, flag);
   if (!planned.empty()) files.reads("the plan's workload", planned);
   for (const char* const flag : {"out", "trace", "hidden", "logits"}) files.writes(options, flag);
@@ -439,6 +407,8 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   Options options(run_syntax(), arguments);
   const std::filesystem::path weights = weights_of(options.required("weights"));
   const bool quiet = options.has("quiet");
+  if (quiet)
+    options.refuse({"predicted"}, "with '--quiet'; compare the results with 'tandem compare'");
   std::variant<Job, planner::Infeasible> found =
       options.positionals() > 0 ? planned_job(options, weights) : local_job(options, weights);
   if (const auto* no = std::get_if<planner::Infeasible>(&found)) {
@@ -456,6 +426,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   static_cast<void>(options.has("allow-drift"));
   exec::ExecuteOptions run = execute_options(options, job, weights);
   check_files(options, weights, job.planned_file);
+  std::optional<PredictionWatch> watch = watch_of(options, job);
   options.settle();
   if (options.positionals() == 0 && !quiet) {
     if (const std::string remark = planner::streaming_remark(plan); !remark.empty())
@@ -478,13 +449,13 @@ int run_command(const Arguments& arguments, std::ostream& out) {
     run.on_logits = [&](std::span<const float> row) { logits->add(row); };
   }
   GenerationView view(out, quiet);
-  exec::Execution done = show_execution(plan, run, view);
+  exec::Execution done = show_execution(plan, run, view, watch ? &*watch : nullptr);
 
   model::Result& result = done.result;
   result.metrics.ready_s = std::chrono::duration<double>(done.ready - start).count();
   result.environment["tandem"] = version();
   if (trace_path) {
-    write_file(*trace_path, model::to_perfetto_json(done.trace, "measured"));
+    write_file(*trace_path, model::to_perfetto_json(done.trace, kind_of(result.origin)));
     result.trace = path_from(*trace_path, result_path);
     model::set_communication(result, done.trace);
   }
@@ -493,6 +464,9 @@ int run_command(const Arguments& arguments, std::ostream& out) {
     write_file(*hidden_path, to_npy(done.hidden, done.prompt_tokens, plan.model.hidden));
   if (result_path) write_file(*result_path, model::to_json(result));
   if (!quiet) print_summary(result, plan);
+  if (watch) {
+    for (const std::string& line : watch->summary(result, plan)) view.remark(line);
+  }
   return judge_drift(options, mode, done.drift, max_drift, out);
 }
 

@@ -28,6 +28,9 @@ struct RunResult {
 void check_report(const planner::Plan& plan, model::Steps& steps, model::DeviceIndex device,
                   const DeviceAccount& account, bool records);
 
+// Of the times of a run at this pace.
+[[nodiscard]] model::ResultOrigin origin_of(Pace pace);
+
 // Returns the result of a run from the devices' tallies alone, so that it is the same with and
 // without a trace. A cpu task's time is its device's; a transfer lasts from the sender's start to
 // the receiver's arrival, with clocks aligned to the master's; captures and deliveries are separate

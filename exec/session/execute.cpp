@@ -60,21 +60,22 @@ class Texts {
         texts_(options.serve ? options.serve->requests.size() : 1),
         tokens_(options.serve ? options.serve->requests.size() : 0) {}
 
-  void token(const std::vector<std::int32_t>& prompt, std::int32_t token) {
+  void token(const std::vector<std::int32_t>& prompt, std::int32_t token, double at_s) {
     std::string text;
     if (!any_) {
       for (const std::int32_t id : prompt) text += decoder_.push(id);
     }
     any_ = true;
     tell(0, text + decoder_.push(token));
-    if (options_.on_token) options_.on_token();
+    if (options_.on_token) options_.on_token({.at_s = at_s});
   }
 
   // Texts of many requests come one by one, each when its request has ended.
-  void token(std::size_t request, std::int32_t token, bool last) {
+  void token(std::int32_t token, const TokenMoment& moment) {
+    const std::size_t request = moment.request;
     tokens_[request].push_back(token);
-    if (options_.on_token) options_.on_token();
-    if (!last) return;
+    if (options_.on_token) options_.on_token(moment);
+    if (!moment.is_last) return;
     StreamingDecoder decoder(tokenizer_);
     std::string text;
     for (const std::int32_t id : options_.serve->requests[request].prompt_ids)
@@ -154,6 +155,8 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
               const EmulatedDevices* emulated, Execution& done) {
   auto& environment = done.result.environment;
   environment["machine"] = machine();
+  if (std::string processor = processor_here(); !processor.empty())
+    environment["processor"] = std::move(processor);
   environment["instruction_sets"] = kernels_of(options.kernels).instruction_sets();
   const bool tuned = options.kernels == KernelSet::tuned;
   if (std::string chosen = kernel_choice(); tuned && !chosen.empty())
@@ -210,10 +213,15 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
     emulated->start(on->program, run);
   }
   Texts texts(options, tokenizer);
-  run.on_token = [&](std::int32_t token) { texts.token(run.prompt, token); };
+  Clock::time_point begin = start;
+  run.on_begin = [&] { begin = Clock::now(); };
+  const auto passed_s = [&] {
+    return std::chrono::duration<double>(Clock::now() - begin).count() / run.dilation;
+  };
+  run.on_token = [&](std::int32_t token) { texts.token(run.prompt, token, passed_s()); };
   if (run.serve) {
     run.serve->on_token = [&](std::size_t request, std::int32_t token, bool last) {
-      texts.token(request, token, last);
+      texts.token(token, {.request = request, .is_last = last, .at_s = passed_s()});
       if (options.serve->on_token) options.serve->on_token(request, token, last);
     };
   }

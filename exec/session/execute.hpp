@@ -1,7 +1,7 @@
 #pragma once
 
-// A plan in, tokens out: the page that a program needs to execute a plan. Everything else of exec/
-// is behind it. tests/consumer/consumer.cpp is a program that uses it.
+// A plan in, tokens out: what `tandem run` and the library (include/tandem/run.hpp) execute a plan
+// with. Everything else of exec/ is behind it.
 //
 // A plan comes from a file that `tandem plan` wrote (planner/plan/plan.hpp), or from a search
 // (planner/search/search.hpp; planner/search/local_plan.hpp for this machine alone):
@@ -58,6 +58,13 @@ struct RemoteAt {
   std::optional<Key> key{};         // the key that all share; none: nothing is encrypted
 };
 
+// A token that was chosen.
+struct TokenMoment {
+  std::size_t request = 0;
+  bool is_last = false;  // its request has ended; known of many requests only
+  double at_s = 0.0;     // since the first step began, in the devices' time
+};
+
 struct ExecuteOptions {
   std::filesystem::path weights;  // Hugging Face folder of the plan's model
   // Where the other devices are; std::monostate if the plan's master works alone.
@@ -87,7 +94,7 @@ struct ExecuteOptions {
   // on_text is told more of the text, prompt included; of many requests, each whole text once its
   // request has ended.
   std::function<void(std::size_t request, std::string_view text)> on_text;
-  std::function<void()> on_token;  // a token was chosen, its text told
+  std::function<void(const TokenMoment& token)> on_token;  // after on_text
   // What each token of one prompt was chosen from: a logit for each token of the vocabulary.
   std::function<void(std::span<const float> logits)> on_logits;
   std::function<void(const std::string& stage)> on_stage;   // what is done before the first token
