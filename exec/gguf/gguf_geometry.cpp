@@ -282,8 +282,7 @@ class GeometryReader {
 
   void read_rope() {
     t_.rope_theta = positive_or("rope.freq_base", 10000.0);
-    // In granite's files it states whether positions are rotated at all; elsewhere it has no
-    // effect.
+    // In granite's files it states whether positions are rotated at all; elsewhere no effect.
     if (t_.family == Family::granite)
       expect("rope.scaling.finetuned", 1, "true: granite without positions is not supported");
     static_cast<void>(file_.find(key("rope.scaling.finetuned")));

@@ -274,7 +274,7 @@ std::variant<Plan, Infeasible> make_head_plan(Request request) {
   const std::int32_t candidates = std::exchange(request.candidates, 0);
   if (candidates > 0 && wanted == HeadPlacement::master) {
     throw Error("candidates: " + std::to_string(candidates) +
-                " with the LM head at the master, who has all logits: expected none; plan with "
+                " with the LM head at the master, which has all logits: expected none; plan with "
                 "'--head split' or '--head auto'");
   }
   const std::string no = head_obstacle(request);

@@ -120,7 +120,7 @@ CspsTestbed calibrated_csps(const Scenarios& scenarios) {
     testbed.efficiency = efficiency;
     return CspsSarathi(scenarios, testbed, kCspsModels.front(), kCspsMillion).ttft_s(kCspsMillion);
   };
-  // Computing takes 1 / efficiency as long, messages as long as before.
+  // Computing takes 1 / efficiency as long; messages are unchanged.
   constexpr double kSlow = 0.5;
   const double sheet_s = seconds(1.0);
   const double more_s = (seconds(kSlow) - sheet_s) / (1.0 / kSlow - 1.0);

@@ -18,7 +18,7 @@ namespace tandem::study {
 namespace {
 
 constexpr double kNanoM = 825e6;  // Hz
-// Of the board; at these rows it hardly matters.
+// The board's; of little effect with as many rows.
 constexpr double kMemoryBandwidth = 10e9;
 constexpr double kLatency = 0.2e-3;       // of a link to the switch; a LAN's, not stated
 constexpr double kBesideWeights = 0.1e9;  // the cache, activations and messages of one pass

@@ -321,7 +321,8 @@ std::int64_t window_period(const Transformer& t) {
   cannot_say(t, "windowed layers in no period");
 }
 
-// Adds family-specific keys besides sizes and rotation. Values that files imply must be as implied.
+// Adds family-specific keys in addition to sizes and rotation. Values that files imply must be as
+// implied.
 void add_family(const Transformer& t, const std::string& arch, GgufEntries& entries) {
   using model::Family;
   const auto real = [&](const char* key, double value) {

@@ -8,7 +8,7 @@ namespace tandem::planner {
 
 Policy recurrent_policy() {
   return {.name = "recurrent",
-          .summary = "a step each, going round; who ends lets the next in",
+          .summary = "one step each, in circulation; the end of one admits the next",
           .step = StepContents::one_of_many,
           .admit = continuous_policy().admit};
 }
