@@ -21,6 +21,8 @@ constexpr std::array kCommands{
             whatif_command},
     Command{"compare", "hold a prediction against a measurement", compare_command},
     Command{"sweep", "predict a grid of scenarios into a CSV", sweep_command},
+    Command{"fidelity", "report how far predictions are off, over a matrix of configurations",
+            fidelity_command},
     Command{"profile", "measure this machine's speed", profile_command},
     Command{"propositions", "", moved_propositions_command},
     Command{"experiment", "", moved_experiment_command},

@@ -31,6 +31,7 @@ constexpr std::array kCommands{
     Command{"simulate", kElsewhere, elsewhere},
     Command{"whatif", kElsewhere, elsewhere},
     Command{"sweep", kElsewhere, elsewhere},
+    Command{"fidelity", kElsewhere, elsewhere},
     Command{"propositions", "", moved_propositions_command},
     Command{"experiment", "", moved_experiment_command},
 };

@@ -52,6 +52,7 @@ int experiment_command(const Arguments& arguments, std::ostream& out);
 int whatif_command(const Arguments& arguments, std::ostream& out);
 int workload_command(const Arguments& arguments, std::ostream& out);
 int sweep_command(const Arguments& arguments, std::ostream& out);
+int fidelity_command(const Arguments& arguments, std::ostream& out);
 int profile_command(const Arguments& arguments, std::ostream& out);
 
 // Commands of tandem-study that tandem had before, kept for one release. They throw Usage, which
