@@ -43,7 +43,7 @@ std::string recorder_here() {
          std::to_string(std::thread::hardware_concurrency()) + " cores";
 }
 
-struct Job {
+struct MatrixJob {
   study::Configuration configuration;
   const RunWay* way = nullptr;
 };
@@ -62,10 +62,10 @@ std::string way_help() {
 }
 
 // The configurations of `half` that are asked for, in the order of the matrix.
-std::vector<Job> wanted_jobs(const Options& options, study::Half half) {
+std::vector<MatrixJob> wanted_jobs(const Options& options, study::Half half) {
   const std::string only = options.text_or("only", "");
   const std::string asked = options.choice_or("way", "auto", way_names());
-  std::vector<Job> jobs;
+  std::vector<MatrixJob> jobs;
   for (study::Configuration& one : study::configurations(half)) {
     if (one.name().find(only) == std::string::npos) continue;
     const auto way = std::ranges::find_if(run_ways(), [&](const RunWay& row) {
@@ -149,8 +149,9 @@ std::string progress_text(const study::Recording& recording) {
   return text + " drift " + study::size_text(100.0 * recording.reference.drift());
 }
 
-int list(const std::vector<Job>& jobs, std::ostream& out) {
-  for (const Job& job : jobs) out << job.configuration.name() << "  " << job.way->name << '\n';
+int list(const std::vector<MatrixJob>& jobs, std::ostream& out) {
+  for (const MatrixJob& job : jobs)
+    out << job.configuration.name() << "  " << job.way->name << '\n';
   return 0;
 }
 
@@ -162,9 +163,9 @@ class Pass {
 
   // Records `jobs` until the time is up or the pass is interrupted; a configuration that fails is
   // left out. Adds to `recordings`.
-  void record_all(const std::vector<Job>& jobs, std::vector<study::Recording>& recordings) {
+  void record_all(const std::vector<MatrixJob>& jobs, std::vector<study::Recording>& recordings) {
     std::size_t done = 0;
-    for (const Job& job : jobs) {
+    for (const MatrixJob& job : jobs) {
       if (elapsed_s() >= seconds_) return;
       try {
         recordings.push_back(record(job.configuration, *job.way, sitting_, commands_));
@@ -211,20 +212,21 @@ void check_complete(const Pass& pass, const fs::path& folder, bool interrupted) 
                 " configurations failed; the first: " + pass.failed().front());
 }
 
-int run_matrix(const Options& options, const fs::path& folder, const std::vector<Job>& wanted,
+int run_matrix(const Options& options, const fs::path& folder, const std::vector<MatrixJob>& wanted,
                study::Half half, Pass& pass, const RecordingsFolder& store, std::ostream& out) {
   std::vector<study::Recording> recordings = store.read(half);
   check_recorder(store, recordings, recorder_here());
-  std::vector<Job> jobs;
+  std::vector<MatrixJob> jobs;
   std::set<std::string> recorded;
   for (const study::Recording& one : recordings) recorded.insert(one.configuration);
-  for (const Job& job : wanted)
+  for (const MatrixJob& job : wanted)
     if (!recorded.contains(job.configuration.name())) jobs.push_back(job);
   pass.record_all(jobs, recordings);
   std::vector<std::string> missing = pass.failed();
   const bool interrupted = pass.commands().interrupted();
   const std::size_t left =
-      wanted.size() - static_cast<std::size_t>(std::ranges::count_if(wanted, [&](const Job& job) {
+      wanted.size() -
+      static_cast<std::size_t>(std::ranges::count_if(wanted, [&](const MatrixJob& job) {
         return std::ranges::find(recordings, job.configuration.name(),
                                  &study::Recording::configuration) != recordings.end();
       }));
@@ -294,7 +296,7 @@ int fidelity_command(const Arguments& arguments, std::ostream& out) {
     }
   }
   options.refuse({"update"}, "without '--replay'");
-  const std::vector<Job> wanted = wanted_jobs(options, half);
+  const std::vector<MatrixJob> wanted = wanted_jobs(options, half);
   if (options.has("list")) {
     options.refuse({"out", "seconds", "runs", "profile-seconds", "quiet"},
                    "with '--list', which runs nothing");

@@ -11,8 +11,8 @@ namespace tandem::study {
 namespace {
 
 constexpr std::size_t kOpen = std::numeric_limits<std::size_t>::max();  // no level chosen yet
-constexpr int kTries = 50;                                              // of a row
-constexpr int kMostTries = 5000;                                        // until one is accepted
+constexpr int kTries = 50;                                              // of a row, by gain
+constexpr int kMostTries = 5000;                                        // with those at random
 constexpr std::uint64_t kSeed = 20261127;
 
 bool fits(const CoveringProblem& problem, const CoveringRow& row, FactorLevel added) {
@@ -96,7 +96,11 @@ CoveringRow best_row(const CoveringProblem& problem, const std::vector<LevelPair
     std::vector<std::size_t> order = counted(problem.levels.size());
     shuffle(order, random);
     const auto prefer = [&](const CoveringRow& part, std::size_t factor) {
-      return by_gain(problem, open, random, part, factor);
+      if (i < kTries) return by_gain(problem, open, random, part, factor);
+      // What covers most may always be rejected.
+      std::vector<std::size_t> levels = counted(problem.levels[factor]);
+      shuffle(levels, random);
+      return levels;
     };
     if (!complete(problem, order, prefer, 0, row) || !accept(row)) continue;
     const std::size_t gain = covered_by(row, open);

@@ -35,8 +35,9 @@ using CoveringRow = std::vector<std::size_t>;  // a level of each factor
 // Rows, all of them accepted by `accept`, that together have every allowed pair. Greedy, as AETG:
 // each row starts from a pair that is not covered yet and takes for each further factor, in a
 // random order, the level that covers most; the best of some tries is kept. Cohen et al., IEEE TSE
-// 23(7), 1997. Deterministic: equal problems give equal rows on every machine. Throws logic_error
-// if `accept` rejects all tries of a row.
+// 23(7), 1997. Where `accept` rejects all of these, the first random row that it accepts is taken.
+// Deterministic: equal problems give equal rows on every machine. Throws logic_error if `accept`
+// rejects all tries of a row.
 [[nodiscard]] std::vector<CoveringRow> covering_rows(
     const CoveringProblem& problem, const std::function<bool(const CoveringRow&)>& accept);
 

@@ -19,7 +19,7 @@ constexpr std::string_view kSchema = "tandem.fidelity/1";
 constexpr std::string_view kRemedy = "record it again with `tandem fidelity`";
 constexpr std::size_t kMostItems = 100'000;
 
-double spread(const std::vector<double>& times) {
+double spread_of_times(const std::vector<double>& times) {
   if (times.empty()) return 0.0;
   const auto [least, most] = std::ranges::minmax_element(times);
   return *most / *least - 1.0;
@@ -156,7 +156,9 @@ std::optional<double> Quantity::percent() const {
   return model::Deviation{scope, name, metric, unit, predicted, median()}.percent();
 }
 
-double ReferenceTimes::drift() const { return std::max(spread(cpu_s), spread(wall_s)); }
+double ReferenceTimes::drift() const {
+  return std::max(spread_of_times(cpu_s), spread_of_times(wall_s));
+}
 
 std::string_view Recording::level(std::string_view factor) const {
   for (const auto& [name, level] : levels)
@@ -226,6 +228,7 @@ Recording parse_recording(std::string_view text, std::string_view source) {
                     "quantities", "profile", "plan"});
   Recording recording{.configuration = root.at("configuration").line(),
                       .way = root.at("way").line()};
+  if (!root.at("factors").is_object()) root.at("factors").fail("an object");
   // The document sorts keys; factors keep the order in which they were written.
   const Json ordered = Json::parse(text);
   for (const auto& [factor, level] : ordered.at("factors").items())

@@ -29,7 +29,8 @@ table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabula
 th, td { padding: 3px 10px 3px 0; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
 th:first-child, td:first-child, td.name { text-align: left; }
-td.long { white-space: normal; text-align: left; overflow-wrap: anywhere; }
+td:last-child, td.long { white-space: normal; overflow-wrap: anywhere; }
+td.long { text-align: left; }
 tr.drifted td { color: var(--soft); }
 .charts { display: flex; flex-wrap: wrap; gap: 8px 16px; }
 .wide { overflow-x: auto; }

@@ -27,13 +27,13 @@ std::string line(double x1, double y1, double x2, double y2, std::string_view ki
          "\" x2=\"" + at(x2) + "\" y2=\"" + at(y2) + "\"/>\n";
 }
 
-std::string text(double x, double y, std::string_view anchor, std::string_view what,
-                 std::string_view kind = "label") {
+std::string text_svg(double x, double y, std::string_view anchor, std::string_view what,
+                     std::string_view kind = "label") {
   return "<text class=\"" + std::string(kind) + "\" x=\"" + at(x) + "\" y=\"" + at(y) +
          "\" text-anchor=\"" + std::string(anchor) + "\">" + html_text(what) + "</text>\n";
 }
 
-std::string dot(double x, double y, const ChartPoint& point) {
+std::string dot_svg(double x, double y, const ChartPoint& point) {
   return "<circle class=\"" + std::string(point.counts ? "dot" : "dot drifted") + "\" cx=\"" +
          at(x) + "\" cy=\"" + at(y) + "\" r=\"3\"><title>" + html_text(point.label) +
          "</title></circle>\n";
@@ -51,7 +51,7 @@ std::string percent_axis(double left, double top, double width, double height) {
     const double x = across(percent, left, width);
     svg += line(x, top, x, top + height, percent == 0 ? "axis" : "grid");
     const std::string sign = percent > 0 ? "+" : "";
-    svg += text(x, top + height + 14.0, "middle", sign + std::to_string(percent) + '%');
+    svg += text_svg(x, top + height + 14.0, "middle", sign + std::to_string(percent) + '%');
   }
   return svg;
 }
@@ -94,7 +94,7 @@ std::string scatter_svg(std::string_view title, std::string_view axis,
   bool any = false;
   for (const ChartPoint& point : points) {
     if (!(point.x > 0.0 && point.y > 0.0)) continue;
-    const auto [low, high] = std::minmax(std::log10(point.x), std::log10(point.y));
+    const auto [low, high] = std::minmax({std::log10(point.x), std::log10(point.y)});
     least = any ? std::min(least, low) : low;
     most = any ? std::max(most, high) : high;
     any = true;
@@ -106,7 +106,7 @@ std::string scatter_svg(std::string_view title, std::string_view axis,
   const auto x_of = [&](double log) { return kLeft + kSide * (log - least) / (most - least); };
   const auto y_of = [&](double log) { return kTop + kSide * (most - log) / (most - least); };
   std::string svg = open(kLeft + kSide + 14.0, kTop + kSide + 40.0, title);
-  svg += text(kLeft, 16.0, "start", title, "heading");
+  svg += text_svg(kLeft, 16.0, "start", title, "heading");
   svg += "<polygon class=\"band\" points=\"";
   const double up = std::log10(1.0 + kBand);
   const double down = std::log10(1.0 - kBand);
@@ -124,24 +124,24 @@ std::string scatter_svg(std::string_view title, std::string_view axis,
       const std::string number = model::shortest_text(digit * std::pow(10.0, decade));
       svg += line(x_of(log), kTop, x_of(log), kTop + kSide, "grid");
       svg += line(kLeft, y_of(log), kLeft + kSide, y_of(log), "grid");
-      svg += text(x_of(log), kTop + kSide + 14.0, "middle", number);
-      svg += text(kLeft - 5.0, y_of(log) + 4.0, "end", number);
+      svg += text_svg(x_of(log), kTop + kSide + 14.0, "middle", number);
+      svg += text_svg(kLeft - 5.0, y_of(log) + 4.0, "end", number);
     }
   }
   for (const ChartPoint& point : points) {
     if (point.x > 0.0 && point.y > 0.0)
-      svg += dot(x_of(std::log10(point.x)), y_of(std::log10(point.y)), point);
+      svg += dot_svg(x_of(std::log10(point.x)), y_of(std::log10(point.y)), point);
   }
-  svg += text(kLeft + kSide / 2.0, kTop + kSide + 32.0, "middle",
-              "measured (median), " + std::string(axis));
-  svg += text(kLeft + kSide, kTop + 12.0, "end", "y: predicted, band: 10%");
+  svg += text_svg(kLeft + kSide / 2.0, kTop + kSide + 32.0, "middle",
+                  "measured (median), " + std::string(axis));
+  svg += text_svg(kLeft + kSide, kTop + 12.0, "end", "y: predicted, band: 10%");
   return svg + "</svg>\n";
 }
 
 std::string histogram_svg(std::string_view title, const std::vector<double>& values) {
   constexpr double kWidth = 290.0;
   constexpr double kHeight = 110.0;
-  constexpr double kLeft = 14.0;
+  constexpr double kLeft = 22.0;
   constexpr double kTop = 26.0;
   constexpr std::size_t kBins = 20;
   constexpr double kBin = 2.0 * kMostPercent / static_cast<double>(kBins);
@@ -152,8 +152,9 @@ std::string histogram_svg(std::string_view title, const std::vector<double>& val
   }
   const double most =
       static_cast<double>(std::max<std::size_t>(1, *std::ranges::max_element(counts)));
-  std::string svg = open(kLeft + kWidth + 20.0, kTop + kHeight + 22.0, title);
-  svg += text(kLeft, 16.0, "start", title, "heading") + percent_axis(kLeft, kTop, kWidth, kHeight);
+  std::string svg = open(kLeft + kWidth + 22.0, kTop + kHeight + 22.0, title);
+  svg +=
+      text_svg(kLeft, 16.0, "start", title, "heading") + percent_axis(kLeft, kTop, kWidth, kHeight);
   const double width = kWidth / static_cast<double>(kBins);
   for (std::size_t i = 0; i < kBins; ++i) {
     if (counts.at(i) == 0) continue;
@@ -161,8 +162,8 @@ std::string histogram_svg(std::string_view title, const std::vector<double>& val
     const double x = kLeft + width * static_cast<double>(i);
     svg += "<rect class=\"bar\" x=\"" + at(x + 0.5) + "\" y=\"" + at(kTop + kHeight - height) +
            "\" width=\"" + at(width - 1.0) + "\" height=\"" + at(height) + "\"/>\n";
-    svg += text(x + width / 2.0, kTop + kHeight - height - 3.0, "middle",
-                std::to_string(counts.at(i)));
+    svg += text_svg(x + width / 2.0, kTop + kHeight - height - 3.0, "middle",
+                    std::to_string(counts.at(i)));
   }
   return svg + "</svg>\n";
 }
@@ -174,14 +175,14 @@ std::string strips_svg(std::string_view title, const std::vector<Strip>& strips)
   constexpr double kTop = 26.0;
   const double height = kRow * static_cast<double>(strips.size());
   std::string svg = open(kLeft + kWidth + 26.0, kTop + height + 22.0, title);
-  svg += text(4.0, 16.0, "start", title, "heading") + percent_axis(kLeft, kTop, kWidth, height);
+  svg += text_svg(4.0, 16.0, "start", title, "heading") + percent_axis(kLeft, kTop, kWidth, height);
   for (std::size_t i = 0; i < strips.size(); ++i) {
     const double y = kTop + kRow * (static_cast<double>(i) + 0.5);
-    svg += text(kLeft - 8.0, y + 4.0, "end", strips[i].label);
+    svg += text_svg(kLeft - 8.0, y + 4.0, "end", strips[i].label);
     std::vector<double> values;
     for (const ChartPoint& point : strips[i].points) {
       values.push_back(point.x);
-      svg += dot(across(point.x, kLeft, kWidth), y, point);
+      svg += dot_svg(across(point.x, kLeft, kWidth), y, point);
     }
     if (values.empty()) continue;
     const double x = across(model::quantile(values, 0.5), kLeft, kWidth);

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 std::vector<study::Recording> RecordingsFolder::read(study::Half half) const {
   std::vector<fs::path> paths;
   std::error_code fault;
-  if (!fs::exists(folder_, fault)) return {};
+  if (!fs::is_directory(folder_, fault)) return {};
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_, fault)) {
     const fs::path& path = entry.path();
     if (path.extension() != ".json") continue;

@@ -14,7 +14,7 @@ class RecordingsFolder {
  public:
   explicit RecordingsFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  // Those of `half` that are there, by name; none if the folder does not exist. Throws Error (path,
+  // Those of `half` that are there, by name; none if there is no such folder. Throws Error (path,
   // what is wrong, remedy) for a file that is no recording, or that bears another one's name.
   [[nodiscard]] std::vector<study::Recording> read(study::Half half) const;
   void write(const study::Recording& recording) const;

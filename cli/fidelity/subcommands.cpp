@@ -16,7 +16,7 @@
 namespace tandem::cli {
 namespace {
 
-constexpr const char* kProgram = "/proc/self/exe";
+constexpr const char* kThisProgram = "/proc/self/exe";
 constexpr std::size_t kKept = 8192;  // bytes of what a command says, from its end
 
 pid_t start(std::vector<std::string> words, const model::Pipe& pipe) {
@@ -37,7 +37,7 @@ pid_t start(std::vector<std::string> words, const model::Pipe& pipe) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::dup2(pipe.writing.number(), STDOUT_FILENO);
   ::dup2(pipe.writing.number(), STDERR_FILENO);
-  ::execv(kProgram, arguments.data());
+  ::execv(kThisProgram, arguments.data());
   ::_exit(127);
 }
 
@@ -54,7 +54,7 @@ std::string read_all(const model::Pipe& pipe) {
   }
 }
 
-std::string last_line(std::string text) {
+std::string last_words(std::string text) {
   text.erase(text.find_last_not_of(" \n") + 1);
   const std::size_t begin = text.rfind('\n');
   return model::one_line(begin == std::string::npos ? text : text.substr(begin + 1));
@@ -82,7 +82,7 @@ void Subcommands::run(const std::vector<std::string>& words) {
   const std::string how = WIFEXITED(status) ? "exit code " + std::to_string(WEXITSTATUS(status))
                                             : "ended by signal " + std::to_string(WTERMSIG(status));
   throw Error("tandem " + words.at(0) + ": " + how + ": " +
-              (said.empty() ? "no message" : last_line(said)));
+              (said.empty() ? "no message" : last_words(said)));
 }
 
 void Subcommands::interrupt() {
