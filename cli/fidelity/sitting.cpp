@@ -118,6 +118,7 @@ study::Recording record(const study::Configuration& configuration, const RunWay&
   const model::Result predicted = model::parse_result_json(predicted_json, "predicted.json");
 
   study::Recording recording{.configuration = configuration.name(), .way = std::string(way.name)};
+  recording.environment["recorder"] = options.recorder;
   std::vector<model::Result> runs;
   for (int i = 1; i <= options.runs; ++i) {
     const fs::path result = file("measured-" + std::to_string(i) + ".json");

@@ -178,8 +178,8 @@ TEST_CASE("cli/fidelity: flags without an effect are refused") {
   check_refused(bench, {"fidelity", "--only", "nothing"}, 1, "names no configuration");
   check_refused(bench, {"fidelity", "--way", "none"}, 1, "machine");
   check_refused(bench, {"fidelity", "--only", "x8", "--way", "machine"}, 1, "no configuration");
-  check_refused(bench, {"fidelity", "--runs", "0"}, 1, "'--runs'");
-  check_refused(bench, {"fidelity", "--seconds", "-1"}, 1, "'--seconds'");
+  check_refused(bench, {"fidelity", "--runs", "0"}, 1, "--runs: '0'");
+  check_refused(bench, {"fidelity", "--seconds", "-1"}, 1, "--seconds: '-1'");
   check_refused(bench, {"fidelity", "--update"}, 2, "without '--replay'");
   check_refused(bench, {"fidelity", "--replay", "x", "--runs", "3"}, 2, "'--runs'");
   check_refused(bench, {"fidelity", "--list", "--out", "x"}, 2, "'--out'");
