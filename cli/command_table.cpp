@@ -15,7 +15,7 @@
   ROW(run, start, nothing, "run a plan for real, on emulated or real devices")                    \
   ROW(plan, start, simulator, "place a model on a platform")                                      \
   ROW(simulate, start, simulator, "predict the times of a plan")                                  \
-  ROW(compare, start, nothing, "compare predictions and runs of one plan")                         \
+  ROW(compare, start, nothing, "compare predictions and runs of one plan")                        \
   ROW(profile, devices, nothing, "measure this machine's speed")                                  \
   ROW(worker, devices, nothing, "be a device for 'tandem run --hosts'")                           \
   ROW(model, inputs, nothing,                                                                     \
@@ -25,6 +25,8 @@
   ROW(strategies, inputs, nothing, "print what each strategy shards")                             \
   ROW(whatif, questions, simulator, "find the change of devices or links that helps a plan most") \
   ROW(sweep, questions, simulator, "predict a grid of scenarios into a CSV")                      \
+  ROW(fidelity, questions, simulator,                                                             \
+      "report how far predictions are off, over a matrix of configurations")                      \
   ROW(eval, questions, nothing, "score a model, or a plan of it, on held-out text and recall")    \
   ROW(propositions, moved, nothing, "")                                                           \
   ROW(experiment, moved, nothing, "")

@@ -8,6 +8,11 @@ tandem_tests(
     study/experiment/csps_testbed_test.cpp
     study/device_queue_test.cpp
     study/experiment/mdi_test.cpp
+    advice/fidelity/covering_test.cpp
+    advice/fidelity/deviation_summary_test.cpp
+    advice/fidelity/matrix_test.cpp
+    advice/fidelity/recording_test.cpp
+    advice/fidelity/report_page_test.cpp
     advice/prediction_test.cpp
     study/steady_state/boundary_points_test.cpp
     study/steady_state/closed_form_test.cpp
@@ -18,4 +23,4 @@ tandem_tests(
     study/steady_state/schedule_replay_test.cpp
     study/swap_test.cpp
     advice/whatif_test.cpp
-  LIBRARIES tandem::study)
+  LIBRARIES tandem::study nlohmann_json::nlohmann_json)
