@@ -49,11 +49,11 @@ class ObservedSteps : public model::Steps {
   const std::function<void(std::int32_t, std::int32_t)>& on_step_;
 };
 
-// With `extended` as few steps as show what the others are, and no spans.
+// With `extrapolated` as few steps as show what the others are, and no spans.
 void evaluate(const Plan& plan, EvaluatorKind evaluator, model::Steps& steps,
-              model::RunRecorder& recorder, bool extended) {
-  const auto analytic = extended ? model::extend_analytic : model::evaluate_analytic;
-  const auto simgrid = extended ? sim::replay_extended : sim::replay;
+              model::RunRecorder& recorder, bool extrapolated) {
+  const auto analytic = extrapolated ? model::extrapolate_analytic : model::evaluate_analytic;
+  const auto simgrid = extrapolated ? sim::replay_extrapolated : sim::replay;
   (evaluator == EvaluatorKind::analytic ? analytic : simgrid)(plan.cluster, plan.cost_model(),
                                                               steps, recorder);
 }

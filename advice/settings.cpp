@@ -104,7 +104,7 @@ double Answers::predicted(const Contender& contender) const {
 double Answers::simulated(const Contender& contender) const {
   const Objective objective = question_->request.objective;
   if (!question_->served)
-    return planner::predicted_time(contender.plan, objective, sim::replay_extended);
+    return planner::predicted_time(contender.plan, objective, sim::replay_extrapolated);
   return seconds_of(predict_served(contender.plan, served_by(contender), {}).result, objective);
 }
 

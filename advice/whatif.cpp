@@ -84,8 +84,9 @@ class Changes {
       : plan_(&plan),
         served_(served),
         evaluator_(evaluator),
-        evaluate_(evaluator == EvaluatorKind::analytic ? planner::Evaluator(model::extend_analytic)
-                                                       : planner::Evaluator(sim::replay_extended)),
+        evaluate_(evaluator == EvaluatorKind::analytic
+                      ? planner::Evaluator(model::extrapolate_analytic)
+                      : planner::Evaluator(sim::replay_extrapolated)),
         plan_by_(evaluator == EvaluatorKind::analytic ? planner::Evaluator(model::evaluate_analytic)
                                                       : planner::Evaluator(sim::evaluate_fair)),
         streams_(plan.streams()) {}

@@ -42,7 +42,7 @@ tandem_tests(
     cli/variation_command_test.cpp
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)
 target_include_directories(tandem_cli_tests PRIVATE ${PROJECT_SOURCE_DIR})
-add_dependencies(tandem_cli_tests tandem tandem-study)
+add_dependencies(tandem_cli_tests tandem tandem_device tandem-study)
 
 # `make demo` builds the target tandem.
 if(CMAKE_GENERATOR STREQUAL "Ninja")

@@ -276,13 +276,25 @@ std::string Options::choice_or(std::string_view flag, std::string_view fallback,
 
 std::string summaries(std::span<const Command> commands) {
   std::string text;
+  std::string missing;
+  std::string_view group;
   std::size_t width = 8;
   for (const Command& command : commands)
     if (!command.summary.empty()) width = std::max(width, command.name.size());
-  for (const Command& command : commands)
-    if (!command.summary.empty())
-      text += "  " + std::string(command.name) + std::string(width + 2 - command.name.size(), ' ') +
-              std::string(command.summary) + '\n';
+  for (const Command& command : commands) {
+    if (command.summary.empty()) continue;
+    const std::string name(command.name);
+    if (!command.available) {
+      missing += (missing.empty() ? "" : ", ") + name;
+      continue;
+    }
+    if (command.group != group)
+      text += (text.empty() ? "" : "\n") + std::string(command.group) + ":\n";
+    group = command.group;
+    text += "  " + name + std::string(width + 2 - name.size(), ' ') + std::string(command.summary) +
+            '\n';
+  }
+  if (!missing.empty()) text += "\nNot in this build, which has no simulator: " + missing + '\n';
   return text;
 }
 

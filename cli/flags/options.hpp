@@ -100,7 +100,8 @@ class Options {
   bool settled_ = false;
 };
 
-// One line of help a command that has a summary: name and summary.
+// One line of help for each command that has a summary, under the headings of their groups; the
+// names of those that this build lacks come last.
 [[nodiscard]] std::string summaries(std::span<const Command> commands);
 
 // The command called `name`. Throws Usage with the nearest name; `parent` is what precedes it

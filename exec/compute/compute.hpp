@@ -121,7 +121,7 @@ class Compute {
   // where they are given other memory. Throws Error if the sender has not the block in one piece,
   // logic_error if the block's size is another, or there is no such room.
   [[nodiscard]] std::span<const std::byte> sent_weights(const model::Task& transfer) const;
-  [[nodiscard]] std::span<std::byte> visiting_weights(const model::Task& transfer);
+  [[nodiscard]] std::span<std::byte> gathered_weights_memory(const model::Task& transfer);
 
   // Frees all sequences.
   void reset();

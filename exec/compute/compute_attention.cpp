@@ -239,10 +239,10 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
   pool.parallel_for(items * splits, 1, [&](std::int64_t begin, std::int64_t end, int) {
     std::int64_t item = 0;
     for_segments(batch, task.rows, [&](const TaskSegment& segment) {
-      const BlockCache& home = task.of_arrived ? *arrived : cache;
-      const std::int32_t of_layer = task.of_arrived ? 0 : task.layer;
+      const BlockCache& home = task.of_remote_kv ? *remote_kv : cache;
+      const std::int32_t of_layer = task.of_remote_kv ? 0 : task.layer;
       const std::span<const std::int32_t> blocks =
-          home.table().blocks(task.of_arrived ? kArrived : segment.sequence);
+          home.table().blocks(task.of_remote_kv ? kRemoteKv : segment.sequence);
       for (std::int32_t head = kv.begin; head < kv.end; ++head) {
         const Range mine = task.columns.intersect({head * group, (head + 1) * group});
         for (std::int64_t row = 0; row < segment.rows.size(); row += kAttendRows) {

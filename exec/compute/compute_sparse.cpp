@@ -125,7 +125,7 @@ CachedHead Compute::State::packed(const Task& task, std::int32_t kv_head) {
   static constexpr std::int32_t kFirst = 0;
   const std::int64_t d = transformer.head_dim;
   const Buffer from = buffer({BufferKind::gathered, task.input.slot});
-  const Buffer to = buffer({BufferKind::panels});
+  const Buffer to = buffer({BufferKind::packed_kv});
   const std::int64_t granules = (task.keys.size() + kBlockGranule - 1) / kBlockGranule;
   require(task.keys.end <= from.rows && from.width == 2 * d * kv_share.size() &&
               to.width == 2 * d && granules * kBlockGranule <= to.rows,

@@ -37,7 +37,7 @@ inline constexpr std::int64_t kAttendRows = 32;
 inline constexpr std::int64_t kOutputGranule = 48;
 
 // The sequence of what has arrived of other caches, in a table of its own.
-inline constexpr std::int32_t kArrived = 0;
+inline constexpr std::int32_t kRemoteKv = 0;
 
 struct Compute::State {
   struct Buffer {  // [rows, width], row-major; width 0: this device has none
@@ -50,8 +50,8 @@ struct Compute::State {
       return data + row * width + (column - first);
     }
   };
-  // A block of another device's weights, for as long as it visits.
-  struct Visitor {
+  // A block of another device's weights.
+  struct GatheredBlock {
     std::int16_t slot = 0;
     std::span<std::byte> memory{};
     model::Range columns{};  // heads or FFN columns, of what is there
@@ -118,7 +118,7 @@ struct Compute::State {
 
   // Which rows of the batch a task's gathered rows are (exec/compute/compute_sparse.cpp).
   class Rows;
-  // Keys and values of a head of a task's `keys`, which were gathered, in `panels`.
+  // Keys and values of a head of a task's `keys`, which were gathered, in `packed_kv`.
   [[nodiscard]] CachedHead packed(const model::Task& task, std::int32_t kv_head);
   // Calls body(rows, keys, more) for rows of the task, one after another: of its keys, which were
   // gathered, the first of them sees the first `keys`, those at its own position or before, and
@@ -135,7 +135,7 @@ struct Compute::State {
   // Throws Error if what the task names is not among them.
   [[nodiscard]] Weights weights_of(const model::Task& product) const;
   // Throws logic_error for a slot that was not declared.
-  [[nodiscard]] Visitor& visitor(std::int16_t slot);
+  [[nodiscard]] GatheredBlock& gathered_block(std::int16_t slot);
   void deliver_weights(const model::Task& transfer, std::span<const std::byte> packed);
   void need_heads(const model::Task& task) const;
   // A streamed block may not be in memory.
@@ -211,9 +211,9 @@ struct Compute::State {
   // Where AddressSanitizer watches, each buffer has memory of exactly its declared extent instead.
   std::vector<std::unique_ptr<std::byte, void (*)(std::byte*)>> watched;
   BlockCache cache;
-  std::optional<BlockCache> arrived;  // of other caches, of one layer and sequence
+  std::optional<BlockCache> remote_kv;  // of other caches, of one layer and sequence
   std::vector<std::pair<model::BufferRef, Buffer>> buffers;  // f32, of a step
-  std::vector<Visitor> visitors;
+  std::vector<GatheredBlock> gathered_blocks;
   Buffer query, attention, activation, gated, logit_rows;  // of these, those that kernels name
   std::optional<RopeTable> rope;                           // if positions are rotary
   std::optional<RopeTable> window_rope;      // of windowed layers, if their base is another
@@ -271,7 +271,7 @@ void Compute::State::copy_cache(const model::Batch& batch, const model::Task& tr
   };
   if (model::moves_cache(transfer)) {
     return delivers
-               ? visit(*arrived, kArrived, 0, transfer.keys, 0)
+               ? visit(*remote_kv, kRemoteKv, 0, transfer.keys, 0)
                : visit(cache, batch.segments.front().sequence, transfer.layer, transfer.keys, 0);
   }
   std::size_t row = 0;

@@ -186,8 +186,8 @@ class DeviceRun {
   // embed. Throws Error unless the batch is within the run's capacity. An emulated device begins no
   // earlier than `not_before`, for which the master has waited: requests may arrive while it idles.
   // (Workers begin with the master's messages.)
-  // Where the run may have several steps in flight, and this one has a finish here, only what comes
-  // before that is executed, and nothing returned: finish() does the rest.
+  // Where the run may have several steps in flight, and this one has an epilogue here, only what
+  // comes before that is executed, and nothing returned: finish() does the rest.
   struct Served {
     std::vector<std::int64_t> sampled_ns;  // end of each sample here, in order of rows
     std::int64_t end_ns = 0;               // of the cpu lane's last task
@@ -195,12 +195,12 @@ class DeviceRun {
   std::optional<Served> serve(std::int32_t i, const model::Batch& batch,
                               std::span<const std::int32_t> tokens, const SampleToken& sample,
                               Clock::time_point not_before = {});
-  // Returns when the messages were there that the first finish to come waits for; nothing if they
+  // Returns when the messages were there that the first epilogue to come waits for; nothing if they
   // were not before `deadline`.
   [[nodiscard]] std::optional<Clock::time_point> await_finish(Clock::time_point deadline) {
     return runtime_.await_finish(deadline);
   }
-  // Executes the first finish to come.
+  // Executes the first epilogue to come.
   Served finish(const SampleToken& sample);
   // Returns when all payloads of all steps have passed; to be called before report().
   void settle();

@@ -47,7 +47,7 @@ struct ChannelMessage {
   // Of weights, set by the runtime: where they lie at their sender, and where they visit; null: the
   // payload waits in its slot.
   const std::byte* lies_at = nullptr;
-  std::byte* visits = nullptr;
+  std::byte* gathered = nullptr;
   MessageRef source{};               // of a relay: the incoming message that it passes on
   std::vector<MessageRef> relays{};  // of an incoming message: the outgoing ones that pass it on
 };
@@ -83,7 +83,7 @@ struct DiskProgram {
 
 struct LanePrograms {
   std::vector<Action> actions;
-  std::size_t finish = 0;                // the first action of the finish; all that follow are, too
+  std::size_t epilogue = 0;  // the first action of the epilogue; all that follow are, too
   std::vector<ChannelProgram> outgoing;  // by peer, ascending
   std::vector<ChannelProgram> incoming;
   DiskProgram disk;
@@ -93,8 +93,8 @@ struct LanePrograms {
 
 // The programs of `device`, equivalent to executing the whole graph serially in index order:
 //   a cpu task is run in index order;
-//   captures and deliveries stand among them as model/graph/message_places.hpp says, which is where
-//   the predictors charge them.
+//   captures and deliveries stand among them as model/graph/message_schedule.hpp says, which is
+//   where the predictors charge them.
 // Payloads wait in slots as model/graph/channel_slots.hpp says, so that no cyclic waiting can
 // arise. A task that depends on a transfer which this device sends may start when its payload is
 // captured; on a relay, when the message that it passes on is delivered. A load starts as soon as

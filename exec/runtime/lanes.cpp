@@ -90,7 +90,7 @@ void ChannelLane::cancel(const std::string& reason) noexcept {
 }
 
 std::span<std::byte> ChannelLane::slot(const ChannelMessage& message) {
-  if (message.visits != nullptr) return {message.visits, message.bytes};
+  if (message.gathered != nullptr) return {message.gathered, message.bytes};
   return {storage_.data() + static_cast<std::size_t>(message.slot) * slot_bytes_, message.bytes};
 }
 

@@ -9,7 +9,7 @@
 
 #include "exec/runtime/run_spans.hpp"
 #include "model/base/error.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/work.hpp"
 
 namespace tandem::exec {
@@ -49,7 +49,7 @@ std::vector<DeviceWork> work_of_run(const planner::Plan& plan, model::Steps& ste
   };
   // What a step moves does not depend on what came before it.
   const auto add = [&](const model::TaskGraph& graph, std::int64_t times) {
-    const model::MessagePlaces places = model::message_places(graph);
+    const model::MessageSchedule schedule = model::message_schedule(graph);
     for (model::TaskIndex i = 0; i < graph.size(); ++i) {
       const model::Task& task = graph.tasks()[static_cast<std::size_t>(i)];
       const bool moves = task.lane != model::LaneKind::cpu || task.kind == TaskKind::fetch;
@@ -62,7 +62,7 @@ std::vector<DeviceWork> work_of_run(const planner::Plan& plan, model::Steps& ste
         device(task.device).bytes_loaded += bytes;
         continue;
       }
-      if (!places.is_relay(i)) count(task.device, TaskKind::capture, times);
+      if (!schedule.is_relay(i)) count(task.device, TaskKind::capture, times);
       count(task.peer, TaskKind::deliver, times);
       for (DeviceWork::Channel* end :
            {&device(task.device).sent[task.peer], &device(task.peer).received[task.device]}) {

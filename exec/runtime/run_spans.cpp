@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "model/base/error.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/work.hpp"
 #include "model/predict/program.hpp"
 
@@ -156,16 +156,18 @@ void check_records(const planner::Plan& plan, model::Steps& steps, model::Device
   auto next = times.begin();
   std::vector<char> seen;
   std::vector<char> copied;
-  std::map<std::shared_ptr<const char>, model::MessagePlaces> places_of;  // by TaskGraph::structure
+  std::map<std::shared_ptr<const char>, model::MessageSchedule>
+      schedules;  // by TaskGraph::structure
   for (std::int32_t step = 0; step < steps.count(); ++step) {
     const model::TaskGraph& graph = steps.graph(step);
-    const auto [known, is_new] = places_of.try_emplace(graph.structure());
-    if (is_new) known->second = model::message_places(graph);
-    const model::MessagePlaces& places = known->second;
+    const auto [known, is_new] = schedules.try_emplace(graph.structure());
+    if (is_new) known->second = model::message_schedule(graph);
+    const model::MessageSchedule& schedule = known->second;
     // Of a transfer each end records the message and its copy; nobody captures a relay.
     const auto copies = [&](model::TaskIndex task) {
       const model::Task& own = graph.tasks()[static_cast<std::size_t>(task)];
-      return own.lane == model::LaneKind::channel && (own.peer == device || !places.is_relay(task));
+      return own.lane == model::LaneKind::channel &&
+             (own.peer == device || !schedule.is_relay(task));
     };
     const auto name = [step](model::TaskIndex task) {
       return "step " + std::to_string(step) + " task " + std::to_string(task);

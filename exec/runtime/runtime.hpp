@@ -49,7 +49,7 @@ using SampleToken = std::function<std::int32_t(const Scores& scores)>;
 //   runtime.prepare(graph);                          // once for a graph's structure
 //   runtime.step(0, graph, &next, sample, log);      // executes all of it
 // or several in flight:
-//   runtime.begin(0, graph, sample);                 // all but its finish
+//   runtime.begin(0, graph, sample);                 // all but its epilogue
 //   runtime.begin(1, other, sample);
 //   runtime.finish(sample);                          // the rest of step 0
 //   runtime.take_done(false);                        // its records
@@ -83,17 +83,17 @@ class Runtime {
                     const SampleToken& sample, TimeLog& log);
 
   // begin() and finish() execute a step in two halves, between which other steps may begin, where
-  // several may be in flight and none loads. begin() executes all but the finish
-  // (TaskGraph::begin_finish) and does not wait for payloads to be sent; `graph` stays until
+  // several may be in flight and none loads. begin() executes all but the epilogue
+  // (TaskGraph::begin_epilogue) and does not wait for payloads to be sent; `graph` stays until
   // take_done() has returned the step. Returns the token as step() does. Throws logic_error beyond
   // the steps that may be in flight.
   std::int32_t begin(std::int32_t step, const model::TaskGraph& graph, const SampleToken& sample);
-  // Whether the step that began last has a finish to come.
+  // Whether the step that began last has an epilogue to come.
   [[nodiscard]] bool has_unfinished_last() const { return !last_->finished; }
-  // Returns when the messages were there that the first finish to come waits for; nothing if they
+  // Returns when the messages were there that the first epilogue to come waits for; nothing if they
   // were not before `deadline`.
   [[nodiscard]] std::optional<Clock::time_point> await_finish(Clock::time_point deadline);
-  // Executes the first finish to come, waiting for its messages.
+  // Executes the first epilogue to come, waiting for its messages.
   std::int32_t finish(const SampleToken& sample);
   // What a step in flight left.
   struct Done {

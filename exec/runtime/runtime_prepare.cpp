@@ -44,7 +44,7 @@ void Runtime::place_weights(const model::TaskGraph& graph, LanePrograms& program
     message.lies_at = compute_->sent_weights(task).data();
   });
   for_each(programs.incoming, [&](ChannelMessage& message, const model::Task& task) {
-    message.visits = compute_->visiting_weights(task).data();
+    message.gathered = compute_->gathered_weights_memory(task).data();
   });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // What a task reads and writes of a device's storage: the one list that places messages among the
-// tasks of a device (model/graph/message_places.hpp) and that conflicts are found by
+// tasks of a device (model/graph/message_schedule.hpp) and that conflicts are found by
 // (model/graph/conflicts.hpp). A test of the executor holds its kernels against it.
 
 #include <cstdint>
@@ -28,7 +28,7 @@ namespace tandem::model {
 [[nodiscard]] BufferRef keys_read(const Task& task);
 [[nodiscard]] BufferRef list_read(const Task& task);
 // The weights of another device that a product reads; none: kind none.
-[[nodiscard]] BufferRef visitor_read(const Task& task);
+[[nodiscard]] BufferRef gathered_weights_read(const Task& task);
 
 // Rows and columns of a buffer.
 struct Area {

@@ -117,7 +117,7 @@ TaskGraph announced(TaskGraph graph, const Cluster& cluster, DeviceIndex master)
   auto next = first.begin();
   for (TaskIndex i = 0; i < graph.size(); ++i) {
     const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
-    if (graph.finishes() && i == graph.finish()) whole.begin_finish();
+    if (graph.has_epilogue() && i == graph.epilogue()) whole.begin_epilogue();
     dependencies.clear();
     if (next != first.end() && *next == i) {
       dependencies.push_back(told.at(task.device));

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/task_graph.hpp"
 
 namespace tandem::model {
@@ -37,7 +37,7 @@ struct ChannelSlots {
 inline constexpr std::int32_t kStepsInFlight = 1;
 
 // Returns the ends of channels that `device` has in `graph`: its outgoing channels by peer,
-// ascending, then the incoming ones. `places` has the entries of this device and of those that it
+// ascending, then the incoming ones. `schedule` has the entries of this device and of those that it
 // sends to.
 //
 // Slots suffice so that no cyclic waiting can arise, even if the network itself holds nothing and a
@@ -49,7 +49,7 @@ inline constexpr std::int32_t kStepsInFlight = 1;
 // being filled or emptied. Steps in flight share no slot. Throws logic_error unless
 // `steps_in_flight` is at least 1.
 [[nodiscard]] std::vector<ChannelSlots> channel_slots(
-    const TaskGraph& graph, const MessagePlaces& places, DeviceIndex device,
+    const TaskGraph& graph, const MessageSchedule& schedule, DeviceIndex device,
     std::int32_t steps_in_flight = kStepsInFlight);
 
 }  // namespace tandem::model

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "model/graph/accesses.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 
 namespace tandem::model {
 namespace {
@@ -87,7 +87,7 @@ class Checker {
 
   std::optional<std::string> find() {
     check_buffers();
-    check_visitors();
+    check_gathered_weights();
     check_weights();
     check_finish();
     return fault_;
@@ -131,11 +131,11 @@ class Checker {
 
   // Weights that visit are written to their place as they come, so what used the place before is
   // over by then.
-  void check_visitors() {
+  void check_gathered_weights() {
     std::map<std::pair<DeviceIndex, std::int16_t>, TaskIndex> used;  // last
     for (TaskIndex i = 0; i < graph_.size() && !fault_; ++i) {
       const Task& task = at(i);
-      if (const BufferRef place = visitor_read(task); place.kind != BufferKind::none)
+      if (const BufferRef place = gathered_weights_read(task); place.kind != BufferKind::none)
         used[{task.device, place.slot}] = i;
       if (task.kind != TaskKind::transfer || !moves_weights(task)) continue;
       const auto before = used.find({task.peer, task.output.slot});
@@ -236,23 +236,23 @@ class Checker {
   }
 
   void check_finish() {
-    if (fault_ || !graph_.finishes() || graph_.finish() == graph_.size()) return;
-    const DeviceIndex device = at(graph_.finish()).device;
-    const MessagePlaces places = message_places(graph_, std::span(&device, 1));
+    if (fault_ || !graph_.has_epilogue() || graph_.epilogue() == graph_.size()) return;
+    const DeviceIndex device = at(graph_.epilogue()).device;
+    const MessageSchedule schedule = message_schedule(graph_, std::span(&device, 1));
     std::map<Place, std::vector<Area>> made;
     for (TaskIndex i = 0; i < graph_.size() && !fault_; ++i) {
       const bool delivered = at(i).lane == LaneKind::channel && at(i).peer == device &&
-                             places.delivery[static_cast<std::size_t>(i)] >= graph_.finish();
-      if (i < graph_.finish() && !delivered) continue;
+                             schedule.delivery[static_cast<std::size_t>(i)] >= graph_.epilogue();
+      if (i < graph_.epilogue() && !delivered) continue;
       for (const Access& access : accesses_of(at(i), device)) {
         if (access.buffer.kind == BufferKind::key_value) continue;  // of other sequences
         std::vector<Area>& areas = made[place_of(device, access)];
         if (!access.writes && !covered(read_area(i, access), areas))
           return fail(i,
-                      "of the finish reads " + std::string(to_string(access.buffer.kind)) +
-                          " of another step: before the finish, of",
-                      graph_.finish() - 1,
-                      "expected a message, or a task of the finish, to bring all of it");
+                      "of the epilogue reads " + std::string(to_string(access.buffer.kind)) +
+                          " of another step: before the epilogue, of",
+                      graph_.epilogue() - 1,
+                      "expected a message, or a task of the epilogue, to bring all of it");
         if (access.writes) areas.push_back(written_area(i, access));
       }
     }

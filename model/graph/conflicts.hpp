@@ -19,12 +19,12 @@ namespace tandem::model {
 //   a task that uses a block of streamed weights without waiting for its load, or after its
 //     release; a load that does not wait for the release of the block whose room it takes, which
 //     is as many loads before it as the device records events, the step before included;
-//   with several steps in flight: a task of the finish that reads what neither the finish nor a
-//     message delivered in it has made. Between the finish and all else of its step the lane does
+//   with several steps in flight: a task of the epilogue that reads what neither the epilogue nor a
+//     message delivered in it has made. Between the epilogue and all else of its step the lane does
 //     other steps, which use the same buffers, though not the same sequences' caches.
 // Not asked of a graph: that a message is captured before its buffer is overwritten, and delivered
 // after what was in its place has been used. That is the rule by which messages are placed among a
-// device's tasks (model/graph/message_places.hpp), whatever they depend on.
+// device's tasks (model/graph/message_schedule.hpp), whatever they depend on.
 // Returns the first fault in words, nothing if there is none.
 [[nodiscard]] std::optional<std::string> find_conflict(const TaskGraph& graph);
 

@@ -6,7 +6,7 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/channel_slots.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/work.hpp"
 
 namespace tandem::model {
@@ -189,13 +189,13 @@ std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& 
 }
 
 std::vector<DeviceStorage> storage_of(const TaskGraph& graph, std::size_t devices) {
-  const MessagePlaces places = message_places(graph);
+  const MessageSchedule schedule = message_schedule(graph);
   std::vector<DeviceStorage> storage(devices);
   for (std::size_t d = 0; d < devices; ++d) {
     const auto device = static_cast<DeviceIndex>(d);
     const std::span<const BufferDeclaration> declared = graph.declared(device);
     storage[d].buffers.assign(declared.begin(), declared.end());
-    for (const ChannelSlots& end : channel_slots(graph, places, device)) {
+    for (const ChannelSlots& end : channel_slots(graph, schedule, device)) {
       storage[d].channels.push_back(
           {.peer = end.peer, .outgoing = end.outgoing, .bytes = end.bytes()});
     }

@@ -47,7 +47,7 @@ struct MemoryUse {  // bytes
   double weights = 0.0;
   double kv_cache = 0.0;
   double activations = 0.0;  // buffers of one step that hold no messages
-  double buffers = 0.0;      // receive buffers, visiting weights, and slots of messages in flight
+  double buffers = 0.0;      // receive buffers, gathered weights, and slots of messages in flight
   double program = 0.0;      // code, libraries, and what a session takes besides: a profile's
   [[nodiscard]] double total() const {
     return weights + kv_cache + activations + buffers + program;

@@ -45,8 +45,8 @@ struct Decision {
 };
 
 // Several steps may be in flight: lanes take them up in the order in which they were submitted, but
-// for the finish of a step (TaskGraph::begin_finish), which is taken up when what it waits for is
-// there.
+// for the epilogue of a step (TaskGraph::begin_epilogue), which is taken up when what it waits for
+// is there.
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
@@ -57,8 +57,8 @@ class Scheduler {
   [[nodiscard]] virtual Decision next(double now, std::span<const StepOutcome> ended) = 0;
 };
 
-// Outcomes, arrivals of what finishes wait for and times asked for that lie no further apart than
-// this are one moment, in simulation: finishes are then taken up first, by step, and the scheduler
+// Outcomes, arrivals of what epilogues wait for and times asked for that lie no further apart than
+// this are one moment, in simulation: epilogues are then taken up first, by step, and the scheduler
 // learns all outcomes at once. Well above rounding, well below what any device or link knows of.
 [[nodiscard]] inline double same_moment(double time) { return 1e-10 + 1e-12 * time; }
 

@@ -34,7 +34,7 @@ enum class BufferKind : std::uint8_t {
   softmax,
   // [positions, kv_heads, 2, head_dim] of one layer: what came from caches elsewhere, for as long
   // as that layer is attended
-  arrived,
+  remote_kv,
   // [rows with logits, devices with rows of the LM head * candidate_columns]: of each device's
   // logits of the row the best, and their softmax (model/graph/candidates.hpp)
   candidates,
@@ -43,10 +43,10 @@ enum class BufferKind : std::uint8_t {
   selection,  // [rows, kv_heads]                a list, by slot
   gathered,   // [rows, kv_heads, 2, head_dim]   keys and values of such rows, by slot
   scores,     // [rows, kv_heads]                how much rows were attended to, by slot
-  panels,     // [positions, 2, head_dim]        scratch: `gathered` of one head as kernels read it
+  packed_kv,  // [positions, 2, head_dim]        scratch: `gathered` of one head as kernels read it
   // [1, bytes], by slot from 1 on: a block of another device's share of a layer's weights, as it
   // lies there, for as long as rows of this device are multiplied by it
-  visiting,
+  gathered_weights,
 };
 [[nodiscard]] std::string_view to_string(BufferKind buffer);
 
@@ -57,7 +57,7 @@ enum class BufferKind : std::uint8_t {
 
 // Whether its memory counts as that of messages.
 [[nodiscard]] constexpr bool holds_messages(BufferKind buffer) {
-  return buffer == BufferKind::receive || buffer == BufferKind::visiting;
+  return buffer == BufferKind::receive || buffer == BufferKind::gathered_weights;
 }
 
 struct BufferRef {

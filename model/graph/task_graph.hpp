@@ -16,12 +16,12 @@
 // captures it, then the channel takes it; the cpu lane of the receiver delivers it, which is what
 // the receiver's tasks that depend on the transfer really wait for. What a device only passes on
 // leaves it as it arrives (a relay), without a capture. Graphs do not say when and which:
-// model/graph/message_places.hpp has the rule, model/predict/program.hpp a step with all that lanes
-// do in it.
+// model/graph/message_schedule.hpp has the rule, model/predict/program.hpp a step with all that
+// lanes do in it.
 //
 // A graph declares the storage of every device (model/graph/storage.hpp): which buffers there are,
 // how large, in which format. Tasks name what they touch by their operands;
-// model/graph/message_places.hpp knows what they touch besides.
+// model/graph/message_schedule.hpp knows what they touch besides.
 //
 // Lanes go on from one step to the next without a barrier. What a task of the next step must wait
 // for besides, a graph records as *events*: ends of tasks, by number, as indices differ from graph
@@ -31,9 +31,9 @@
 //
 // Where a scheduler has several steps in flight, a lane takes them up in the order in which they
 // were submitted. A pipeline's master would then wait, before it begins the second step, for the
-// message with which the first one comes back to it. So a graph may say where its *finish* begins:
-// what one cpu lane does with messages that come back. Lanes take up all else when the step is
-// submitted, and the finish when its messages are there.
+// message with which the first one comes back to it. So a graph may say where its *epilogue*
+// begins: what one cpu lane does with messages that come back. Lanes take up all else when the step
+// is submitted, and the epilogue when its messages are there.
 
 #include <cstdint>
 #include <initializer_list>
@@ -154,23 +154,23 @@ struct Task {
   // transfer, sample).
   Range columns{};
   // Positions of the keys, in their sequence: of an attend or a score (or rows of `gathered`), and
-  // of a transfer of the cache to `arrived`, which carries keys and values of these instead of
+  // of a transfer of the cache to `remote_kv`, which carries keys and values of these instead of
   // those of its rows. Of a select: rows of the list. Of a transfer of weights: the heads or FFN
   // columns of the share that they are of.
   Range keys = kCausal;
   std::int32_t window = 0;  // attend: of these a row sees the last so many up to its own; 0: all
-  // attend: whether rows may see keys of later rows of the batch: without a causal mask.
-  bool later_keys : 1 = false;
+  // attend: whether a row sees no keys of later rows of the batch (a causal mask).
+  bool causal : 1 = true;
   // attend: also writes the softmax of its output's slot, so that its result can be merged with
   // those over other keys of the same rows.
   bool statistics : 1 = false;
-  bool of_arrived : 1 = false;  // attend: over keys in `arrived`, not in the cache
+  bool of_remote_kv : 1 = false;  // attend: over keys in `remote_kv`, not in the cache
   // merge, add, gather, attend, score: the slot of the list by which rows were gathered; 0: none.
   // Of an add, rows of x go to those of y that the list names.
   std::int8_t selection = 0;
-  // project_qkv, project_out, ffn_up, ffn_down: the slot of `visiting` that has the weights, a
-  // block of another device's share; 0: they are the device's own.
-  std::int16_t visitor = 0;
+  // project_qkv, project_out, ffn_up, ffn_down: the slot of `gathered_weights` that has the
+  // weights, a block of another device's share; 0: they are the device's own.
+  std::int16_t weights_slot = 0;
   // shortlist: columns of the candidates that it writes; sample of candidates: of the first
   // device's, as many as every device's
   Range chosen{};
@@ -180,14 +180,14 @@ struct Task {
 
 // Whether `transfer` carries keys and values of positions outside the batch.
 [[nodiscard]] inline bool moves_cache(const Task& transfer) {
-  return transfer.output.kind == BufferKind::arrived;
+  return transfer.output.kind == BufferKind::remote_kv;
 }
 // Whether `transfer` carries weights: the sender's `block` of `layer` as it lies in its memory, all
-// bytes of it, to a slot of `visiting`. It goes from where it lies to where it is used: neither end
-// copies it, and it waits in no slot of the channel, so whatever used the place before has to come
-// before it by dependencies.
+// bytes of it, to a slot of `gathered_weights`. It goes from where it lies to where it is used:
+// neither end copies it, and it waits in no slot of the channel, so whatever used the place before
+// has to come before it by dependencies.
 [[nodiscard]] inline bool moves_weights(const Task& transfer) {
-  return transfer.output.kind == BufferKind::visiting;
+  return transfer.output.kind == BufferKind::gathered_weights;
 }
 // Returns how many rows `transfer` sends: its own, or one for each of its keys.
 [[nodiscard]] inline std::int64_t sent_rows(const Task& transfer) {
@@ -229,12 +229,12 @@ class TaskGraph {
   // one run have the same events. Throws logic_error for a task that there is not.
   void record_event(TaskIndex task);
 
-  // Makes the tasks added from now on the finish, and the delivery of what they or nobody waits
+  // Makes the tasks added from now on the epilogue, and the delivery of what they or nobody waits
   // for: of one device's cpu lane. They touch only what they make and what transfers bring.
-  void begin_finish();
-  [[nodiscard]] bool finishes() const { return finish_ >= 0; }
-  // The finish's first task, or size().
-  [[nodiscard]] TaskIndex finish() const { return finish_ < 0 ? size() : finish_; }
+  void begin_epilogue();
+  [[nodiscard]] bool has_epilogue() const { return epilogue_ >= 0; }
+  // The epilogue's first task, or size().
+  [[nodiscard]] TaskIndex epilogue() const { return epilogue_ < 0 ? size() : epilogue_; }
 
   // Says that the device has this buffer. Saying so again changes nothing; throws logic_error for
   // another declaration of the same name, and for a negative device.
@@ -285,7 +285,7 @@ class TaskGraph {
   std::vector<TaskIndex> events_;
   std::vector<std::int32_t> awaited_events_;  // that tasks wait for
   std::vector<std::size_t> first_awaited_event_{0};
-  TaskIndex finish_ = -1;
+  TaskIndex epilogue_ = -1;
   WireFormat wire_;
   std::shared_ptr<const char> structure_;
 };

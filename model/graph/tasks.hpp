@@ -35,7 +35,7 @@ struct Attention {
   std::int32_t window = 0;    // of the keys a row sees the last so many up to its own; 0: all
   bool causal = true;         // a row sees no later row's keys
   bool statistics = false;    // writes softmax, too, for a merge
-  bool of_arrived = false;    // keys came from other devices' caches
+  bool of_remote_kv = false;  // keys came from other devices' caches
   std::int8_t selection = 0;  // the slot of the list by which rows were gathered; 0: none
   BufferRef query{BufferKind::query};
   BufferRef output{BufferKind::attention};
@@ -71,8 +71,8 @@ struct Attention {
 // output on `to` = input on `of.device`. `wire`: of activations that of the graph.
 [[nodiscard]] Task transfer_task(const TaskExtent& of, DeviceIndex to, BufferRef input,
                                  BufferRef output, WireFormat wire = WireFormat::f32);
-// Keys and values of positions `keys`, from the cache of `of.device` to `arrived` of `to`, for the
-// attention of rows `of.rows`.
+// Keys and values of positions `keys`, from the cache of `of.device` to `remote_kv` of `to`, for
+// the attention of rows `of.rows`.
 [[nodiscard]] Task cache_transfer_task(const TaskExtent& of, DeviceIndex to, Range keys,
                                        WireFormat wire);
 // A block of weights, `bytes` of heads or FFN columns `held`, to the slot `gathered` of `to`.

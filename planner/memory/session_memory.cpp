@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
@@ -34,14 +34,14 @@ std::vector<double> program_bytes(const model::TaskGraph& graph, std::size_t dev
   const auto of = [&](model::DeviceIndex device) -> double& {
     return bytes.at(static_cast<std::size_t>(device));
   };
-  const model::MessagePlaces places = model::message_places(graph);
+  const model::MessageSchedule schedule = model::message_schedule(graph);
   for (model::TaskIndex i = 0; i < graph.size(); ++i) {
     const model::Task& task = graph.tasks()[static_cast<std::size_t>(i)];
     if (task.lane != model::LaneKind::channel) {
       of(task.device) += kActionBytes;
       continue;
     }
-    of(task.device) += kMessageBytes + (places.is_relay(i) ? 0.0 : kActionBytes);
+    of(task.device) += kMessageBytes + (schedule.is_relay(i) ? 0.0 : kActionBytes);
     of(task.peer) += kMessageBytes + kActionBytes;
   }
   return bytes;

@@ -27,7 +27,7 @@ double token_time(Plan plan) {
   }
   GenerationSteps steps(plan, workload);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
-  model::extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
+  model::extrapolate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
   const std::vector<double> gaps = recorder.metrics().token_latencies_s();
   if (gaps.empty()) return recorder.metrics().ttft_s;
   return model::mean(gaps);

@@ -88,7 +88,7 @@ std::vector<Window> window_choices(const Budget& budget, std::size_t device,
 }
 
 double predicted_request_time(const Plan& plan) {
-  return predicted_request_time(plan, model::extend_analytic);
+  return predicted_request_time(plan, model::extrapolate_analytic);
 }
 
 double predicted_request_time(const Plan& plan, const Evaluator& evaluate) {

@@ -232,7 +232,7 @@ class Lowering {
     for (const std::size_t of : gathered_->order(rank)) {
       tasks.wait(gathered_->arrival(block, of, rank));
       made = tasks.first_product(block, layer, rows, part(of, block),
-                                 of == rank ? std::int16_t{0} : gathered_->visitor(block, of));
+                                 of == rank ? std::int16_t{0} : gathered_->weights_slot(block, of));
     }
     return made;
   }
@@ -250,11 +250,12 @@ class Lowering {
     TaskIndex made = -1;
     for (const std::size_t of : gathered_->order(rank)) {
       const Range columns = part(of, block);
-      const std::int16_t visitor = of == rank ? std::int16_t{0} : gathered_->visitor(block, of);
+      const std::int16_t weights_slot =
+          of == rank ? std::int16_t{0} : gathered_->weights_slot(block, of);
       own.tasks.wait(gathered_->arrival(block, of, rank));
-      if (!attention) own.tasks.first_product(block, layer, rows, columns, visitor);
+      if (!attention) own.tasks.first_product(block, layer, rows, columns, weights_slot);
       made = of == rank ? own.tasks.second_product(block, layer, rows, columns)
-                        : own.tasks.add_product(block, layer, rows, columns, visitor);
+                        : own.tasks.add_product(block, layer, rows, columns, weights_slot);
     }
     return made;
   }

@@ -30,7 +30,7 @@ std::vector<TaskIndex> compute(model::TaskGraph& graph, const Plan& plan, Window
                                const Stage& stage, TaskIndex ready) {
   if (plan.group_strategy == kGalaxyGroups && stage.devices.size() > 1 &&
       is_prompt(graph.batch())) {
-    // The next stage, or the master's finish, is given all rows, as by a device alone.
+    // The next stage, or the master's epilogue, is given all rows, as by a device alone.
     RowGroup group(graph, plan, window, stage.devices,
                    std::vector<bool>(static_cast<std::size_t>(graph.batch().rows()), true));
     group.scatter(ready);
@@ -57,9 +57,9 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   }
   if (at != plan.master) {
     last = {send(graph, plan, at, plan.master, last)};
-    // In further rounds the master computes between, so a step's finish would not be all.
+    // In further rounds the master computes between, so a step's epilogue would not be all.
     // Nor where others compute logits.
-    if (!plan.streams() && !has_rounds(plan) && !splits_head(plan)) graph.begin_finish();
+    if (!plan.streams() && !has_rounds(plan) && !splits_head(plan)) graph.begin_epilogue();
   }
   DeviceTasks master(graph, plan.model, plan.master, &window);
   finish_step(graph, plan, window, master, last);

@@ -56,7 +56,7 @@ constexpr BufferRef kAttention{BufferKind::attention, 0};
 constexpr BufferRef kSoftmax{BufferKind::softmax, 0};
 constexpr BufferRef kHidden{BufferKind::hidden, 0};
 constexpr BufferRef kKeyValue{BufferKind::key_value, 0};
-constexpr BufferRef kArrived{BufferKind::arrived, 0};
+constexpr BufferRef kRemoteKv{BufferKind::remote_kv, 0};
 
 BufferRef arriving(BufferRef buffer) { return {buffer.kind, 1}; }
 
@@ -100,7 +100,7 @@ std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex devi
   if (plan.decode_moves == DecodeMoves::keys_each_step && kept.begin > 0 &&
       kept.end == plan.workload.prompt_tokens) {
     model::BufferDeclaration others = *model::find_buffer(buffers, kKeyValue);
-    others.name = kArrived;
+    others.name = kRemoteKv;
     others.layers = {0, 1};
     others.blocks = counted(model::cache_blocks(kept.begin));
     buffers.push_back(others);
@@ -254,14 +254,14 @@ class Lowering {
                                   .layer = layer,
                                   .rows = owner.active,
                                   .columns = all(plan_->model.heads)};
-    const auto attends = [&](Range keys, bool of_arrived, TaskIndex after) {
+    const auto attends = [&](Range keys, bool of_remote_kv, TaskIndex after) {
       return graph_.add(
           model::attend_task(heads, {.keys = keys,
                                      .window = static_cast<std::int32_t>(window),
                                      .causal = is_causal(),
                                      .statistics = !others.empty(),
-                                     .of_arrived = of_arrived,
-                                     .output = of_arrived ? arriving(kAttention) : kAttention}),
+                                     .of_remote_kv = of_remote_kv,
+                                     .output = of_remote_kv ? arriving(kAttention) : kAttention}),
           {after, owner.projected});
     };
     owner.attended = attends(owner.keys, false, owner.projected);

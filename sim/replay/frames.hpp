@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "model/predict/extension.hpp"
+#include "model/predict/step_extrapolation.hpp"
 #include "model/report/trace.hpp"
 #include "sim/network/child.hpp"
 

@@ -32,14 +32,14 @@ void replay_seeded(const model::Cluster& cluster, const model::CostModel& costs,
                    model::Steps& steps, model::RunRecorder& recorder, std::uint64_t seed);
 
 // The same metrics to 1e-9, from as few simulated steps as show what the others are
-// (model/predict/extension.hpp; what is shown of links is the order in which messages begin and
-// end). Records no spans. As replay where a message is in flight between two steps, or where
-// anything varies (model::variation).
-void replay_extended(const model::Cluster& cluster, const model::CostModel& costs,
-                     model::Steps& steps, model::RunRecorder& recorder);
+// (model/predict/step_extrapolation.hpp; what is shown of links is the order in which messages
+// begin and end). Records no spans. As replay where a message is in flight between two steps, or
+// where anything varies (model::variation).
+void replay_extrapolated(const model::Cluster& cluster, const model::CostModel& costs,
+                         model::Steps& steps, model::RunRecorder& recorder);
 
-// What replay, replay_extended and replay_scheduled (with seed 1) do, without SimGrid and in this
-// process, at a small part of the cost: tandem itself shares links max-min fairly
+// What replay, replay_extrapolated and replay_scheduled (with seed 1) do, without SimGrid and in
+// this process, at a small part of the cost: tandem itself shares links max-min fairly
 // (sim/network/fair_flows.hpp), which is the same to 1e-9. For searches: what is said of the plan
 // that they find is SimGrid's. On SimGrid where anything varies (model::variation). The scheduler
 // is used here.

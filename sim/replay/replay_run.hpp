@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "model/graph/cache_copies.hpp"
-#include "model/graph/flights.hpp"
+#include "model/graph/in_flight_steps.hpp"
 #include "model/graph/scheduler.hpp"
 #include "model/predict/analytic.hpp"
 #include "model/predict/cost_model.hpp"
-#include "model/predict/extension.hpp"
 #include "model/predict/program.hpp"
+#include "model/predict/step_extrapolation.hpp"
 #include "model/report/trace.hpp"
 #include "sim/network/flows.hpp"
 #include "sim/replay/frames.hpp"
@@ -63,7 +63,7 @@ class Replay : public model::StepEvaluator {
   // Does what happens by now to the steps in flight. Returns whether anything did. Where there are
   // several, a moment is over before anything of it is done, so that all of it is known.
   bool pass_moment();
-  void take_up_finish(std::int32_t index);
+  void take_up_epilogue(std::int32_t index);
   void take_up_step();
   // Tasks that depend on nothing start at `not_before` or later, loads excepted.
   void take_up(const model::TaskGraph& graph, std::int32_t index, double not_before = 0.0);
@@ -90,14 +90,14 @@ class Replay : public model::StepEvaluator {
   void sent(Lane& lane, double time);
   // The first action of `lane` leaves it at `time`, which need not have come yet.
   void leave(Lane& lane, double start, double time);
-  // Something that the step's finish waits for has ended.
+  // Something that the step's epilogue waits for has ended.
   void end_opening(Step& step, std::int32_t index, double end);
   void record(const model::Span& span, std::size_t action, double left, double first_byte);
   // The last step taken up stays until the next one knows its events.
   void drop_done_steps();
 
   [[nodiscard]] bool last_taken_up() const {
-    return scheduler_ != nullptr ? flights_.over() : taken_up_ == steps_->count();
+    return scheduler_ != nullptr ? in_flight_.over() : taken_up_ == steps_->count();
   }
   [[nodiscard]] Step& step_of(ActionRef ref) {
     return open_[static_cast<std::size_t>(ref.step - first_open_)];
@@ -130,7 +130,7 @@ class Replay : public model::StepEvaluator {
   model::Scheduler* scheduler_ = nullptr;
   model::GraphSource* graphs_ = nullptr;
   model::DeviceIndex master_ = 0;
-  model::Flights flights_;
+  model::InFlightSteps in_flight_;
   double timer_ = 0.0;  // the latest for which a timer has gone off
   double armed_ = 0.0;  // the timer set last
 

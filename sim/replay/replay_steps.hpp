@@ -39,7 +39,7 @@ struct PreparedStep {
     return program.actions()[static_cast<std::size_t>(i)];
   }
 
-  [[nodiscard]] bool finishes() const { return program.finish() < program.size(); }
+  [[nodiscard]] bool has_epilogue() const { return program.epilogue() < program.size(); }
 
   std::shared_ptr<const char> key;
   model::Program program;
@@ -49,7 +49,7 @@ struct PreparedStep {
   std::vector<Lane*> lanes;                                                    // by action
   model::ActionIndex outcome = -1;       // at whose end a scheduler is asked; -1: it is not
   std::vector<model::ActionCost> costs;  // by action; of attention, in the step taken up last
-  std::int32_t opening = 0;              // how often actions of the finish depend on others
+  std::int32_t opening = 0;              // how often actions of the epilogue depend on others
 };
 
 // What is left of a step: its actions that have not ended.
@@ -69,7 +69,7 @@ struct Step {
   std::vector<State> states;  // by action
   std::vector<Event> events;
   std::size_t left = 0;
-  // Of a finish that its lane has not taken up:
+  // Of an epilogue that its lane has not taken up:
   std::int32_t opening = 0;  // dependencies on others that have not ended
   double opens = 0.0;        // the latest end of those that have, or when it was submitted
 };

@@ -93,7 +93,7 @@ model::TaskGraph whole_context(const model::TaskGraph& graph, model::DeviceIndex
       logits.columns = {0, vocab};
       after = {made.add(logits, after)};
     }
-    if (moves ? samples : i == graph.finish()) made.begin_finish();
+    if (moves ? samples : i == graph.epilogue()) made.begin_epilogue();
     place.push_back(made.add(task, after));
   }
   return made;

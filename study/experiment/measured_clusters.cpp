@@ -105,7 +105,7 @@ ClusterTimes times_of(const ClusterRun& run, const Board& board) {
   const planner::Plan plan = plan_of(run, board);
   planner::GenerationSteps steps(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
-  sim::replay_extended(plan.cluster, plan.cost_model(), steps, recorder);
+  sim::replay_extrapolated(plan.cluster, plan.cost_model(), steps, recorder);
   ClusterTimes times;
   times.token_s = recorder.metrics().token_times_s.back() / kSamples;
   const auto& kinds = recorder.kinds()[static_cast<std::size_t>(plan.master)];

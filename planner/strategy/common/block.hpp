@@ -44,7 +44,7 @@ class DeviceTasks {
   // pass over the head's weights. Of an encoder all rows' hidden states: the final norm.
   model::TaskIndex finish(model::TaskIndex after);
 
-  // The pieces of a decoder's finish, of `runs` (sampled_runs). Which of them pass over the head
+  // The pieces of a decoder's epilogue, of `runs` (sampled_runs). Which of them pass over the head
   // together: all where its tiles are streamed, else one after the other.
   [[nodiscard]] std::vector<std::span<const model::Range>> passes(
       std::span<const model::Range> runs) const;
@@ -70,16 +70,17 @@ class DeviceTasks {
   // `columns` of a block: query heads of attention, columns of the FFN.
   model::TaskIndex norm_rows(model::WeightBlock block, std::int32_t layer, model::Range rows);
   // Q, K and V; or the up projection.
-  // `visitor`: the slot of the weights that are multiplied by (model::Task::visitor).
+  // `weights_slot`: the slot of the weights that are multiplied by (model::Task::weights_slot).
   model::TaskIndex first_product(model::WeightBlock block, std::int32_t layer, model::Range rows,
-                                 model::Range columns, std::int16_t visitor = 0);
+                                 model::Range columns, std::int16_t weights_slot = 0);
   model::TaskIndex attend(std::int32_t layer, model::Range rows, model::Range heads);
   // partial = the output projection; or the down projection.
   model::TaskIndex second_product(model::WeightBlock block, std::int32_t layer, model::Range rows,
                                   model::Range columns);
-  // partial += the same of a visitor's weights, by way of the first receive buffer.
+  // partial += the product with the gathered weights in `weights_slot`, by way of the first receive
+  // buffer.
   model::TaskIndex add_product(model::WeightBlock block, std::int32_t layer, model::Range rows,
-                               model::Range columns, std::int16_t visitor);
+                               model::Range columns, std::int16_t weights_slot);
   // hidden += partial, which is there with `sum`.
   model::TaskIndex add_rows(model::WeightBlock block, std::int32_t layer, model::Range rows,
                             std::span<const model::TaskIndex> sum);

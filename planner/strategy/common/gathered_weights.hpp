@@ -44,8 +44,8 @@ class GatheredWeights {
                                          std::size_t rank) const;
   // `rank` needs those of all others no longer after this task, its residual stream being there.
   void used(model::WeightBlock block, std::size_t rank, model::TaskIndex last);
-  // Where that of rank `of` visits others (model::Task::visitor).
-  [[nodiscard]] std::int16_t visitor(model::WeightBlock block, std::size_t of) const;
+  // The slot that receives rank `of`'s block (model::Task::weights_slot).
+  [[nodiscard]] std::int16_t weights_slot(model::WeightBlock block, std::size_t of) const;
 
  private:
   struct Visit {

@@ -469,7 +469,7 @@ std::vector<model::BufferDeclaration> sparse_buffers(const Plan& plan, const mod
   for (std::int32_t slot = 1; drops && slot <= levels + 1; ++slot)
     buffers.push_back({.name = at(BufferKind::scores, slot), .columns = kv});
   buffers.push_back(
-      {.name = {BufferKind::panels}, .rows = model::RowCount::positions, .columns = 2 * d});
+      {.name = {BufferKind::packed_kv}, .rows = model::RowCount::positions, .columns = 2 * d});
   return buffers;
 }
 

@@ -171,7 +171,7 @@ std::vector<model::BufferDeclaration> row_group_buffers(const Plan& plan, const 
                        .format = model::ElementFormat::i32});
   }
   buffers.push_back(
-      {.name = {BufferKind::panels}, .rows = model::RowCount::positions, .columns = 2 * d});
+      {.name = {BufferKind::packed_kv}, .rows = model::RowCount::positions, .columns = 2 * d});
   return buffers;
 }
 

@@ -278,7 +278,7 @@ TEST_CASE(
       // Room for others' keys and values of one layer, at their owner alone.
       for (std::size_t d = 0; d < plan.devices.size(); ++d) {
         const auto* const room = model::find_buffer(
-            token.declared(static_cast<model::DeviceIndex>(d)), {BufferKind::arrived});
+            token.declared(static_cast<model::DeviceIndex>(d)), {BufferKind::remote_kv});
         REQUIRE((room != nullptr) == (d == 0));
         if (room != nullptr) CHECK(room->blocks == model::cache_blocks(own));
       }

@@ -13,7 +13,7 @@
 #include "tests/sim/random_simulations.hpp"
 #include "tests/sim/sim_fixture.hpp"
 
-namespace tandem::sim::testing::flights_test {
+namespace tandem::sim::testing::in_flight_steps_test {
 namespace {
 
 // A batch's sequence is the graph's number.
@@ -63,9 +63,9 @@ class DicingScheduler : public model::Scheduler {
   std::vector<std::int32_t> flying_;
 };
 
-// Tasks here and there, messages that the next task of their receiver waits for, and a finish on
-// device 0 (if `finishes`), to which some messages lead.
-TaskGraph random_graph(Dice& dice, int devices, bool finishes) {
+// Tasks here and there, messages that the next task of their receiver waits for, and an epilogue on
+// device 0 (if `has_epilogue`), to which some messages lead.
+TaskGraph random_graph(Dice& dice, int devices, bool has_epilogue) {
   constexpr std::array kCompute{TaskKind::norm, TaskKind::attend, TaskKind::add, TaskKind::ffn_up};
   TaskGraph graph({{{.sequence = 0, .past = 0, .rows = 2}}});
   std::vector<TaskIndex> last(static_cast<std::size_t>(devices), -1);  // cpu task, by device
@@ -96,10 +96,10 @@ TaskGraph random_graph(Dice& dice, int devices, bool finishes) {
     }
   }
   std::vector<TaskIndex> back;
-  for (int i = devices > 1 ? dice.in(finishes ? 1 : 0, 3) : 0; i > 0; --i)
+  for (int i = devices > 1 ? dice.in(has_epilogue ? 1 : 0, 3) : 0; i > 0; --i)
     back.push_back(send(dice.in(1, devices - 1), 0));
-  if (finishes) {
-    graph.begin_finish();
+  if (has_epilogue) {
+    graph.begin_epilogue();
     last[0] = -1;
   }
   for (const TaskIndex message : back) compute(0, {message});
@@ -109,7 +109,7 @@ TaskGraph random_graph(Dice& dice, int devices, bool finishes) {
   return graph;
 }
 
-TEST_CASE("sim/flights: equals the analytic evaluator to 1e-9 on 300 random runs") {
+TEST_CASE("sim/steps in flight: equals the analytic evaluator to 1e-9 on 300 random runs") {
   std::size_t spans = 0;
   std::size_t overlaps = 0;  // of a step with the one before
   for (unsigned seed = 0; seed < 300; ++seed) {
@@ -144,15 +144,17 @@ TEST_CASE("sim/flights: equals the analytic evaluator to 1e-9 on 300 random runs
   CHECK(overlaps > 300);
 }
 
-// A lane's actions follow one another, and a step's finish comes after what it waits for.
-TEST_CASE("sim/flights: a lane does one thing at a time, in the order of submission but finishes") {
+// A lane's actions follow one another, and a step's epilogue comes after what it waits for.
+TEST_CASE(
+    "sim/steps in flight: a lane does one thing at a time, in the order of submission but "
+    "epilogues") {
   for (unsigned seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     Dice dice(seed);
     const model::Cluster cluster = random_cluster(dice, dice.in(2, 5));
     const model::CostModel costs = random_costs(dice, cluster);
     NumberedGraphs graphs({random_graph(dice, cluster.size(), true)});
-    const TaskIndex finish = graphs.graph_of({{{.sequence = 0}}}).finish();
+    const TaskIndex epilogue = graphs.graph_of({{{.sequence = 0}}}).epilogue();
     DicingScheduler scheduler(seed, 1, 4, 10);
     model::RunRecorder recorder(cluster, 0, true);
     model::evaluate_scheduled(cluster, costs, scheduler, graphs, recorder);
@@ -164,13 +166,13 @@ TEST_CASE("sim/flights: a lane does one thing at a time, in the order of submiss
       std::ranges::stable_sort(lane, {}, [](const Span& s) { return std::pair(s.start, s.end); });
       for (std::size_t i = 1; i < lane.size(); ++i) {
         CHECK(lane[i].start >= lane[i - 1].end);
-        // A worker has no finish: its steps do not mix.
+        // A worker has no epilogue: its steps do not mix.
         if (d != 0) CHECK(lane[i].step >= lane[i - 1].step);
       }
-      std::int32_t step = 0;  // of the forward parts, and of the finishes
+      std::int32_t step = 0;  // of the forward parts, and of the epilogues
       std::int32_t finished = 0;
       for (const Span& span : lane) {
-        const bool last = span.kind == TaskKind::deliver ? false : span.task >= finish;
+        const bool last = span.kind == TaskKind::deliver ? false : span.task >= epilogue;
         if (d != 0 || span.kind == TaskKind::deliver) continue;
         CHECK(span.step >= (last ? finished : step));
         (last ? finished : step) = span.step;
@@ -180,4 +182,4 @@ TEST_CASE("sim/flights: a lane does one thing at a time, in the order of submiss
 }
 
 }  // namespace
-}  // namespace tandem::sim::testing::flights_test
+}  // namespace tandem::sim::testing::in_flight_steps_test

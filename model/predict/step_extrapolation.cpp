@@ -1,4 +1,4 @@
-#include "model/predict/extension.hpp"
+#include "model/predict/step_extrapolation.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -293,8 +293,8 @@ double end_step(const Program& program, const StepTimes& times, StepState& state
   return length;
 }
 
-void evaluate_extended(Steps& steps, StepEvaluator& evaluator,
-                       const std::function<void(const StepBlend&)>& blend) {
+void evaluate_extrapolated(Steps& steps, StepEvaluator& evaluator,
+                           const std::function<void(const StepBlend&)>& blend) {
   Extension(steps, evaluator, blend).run();
 }
 

@@ -21,12 +21,12 @@
 
 namespace tandem::model {
 
-// The places of a graph's transfers, by task. Where several things have one place they are done in
-// this order: deliveries, the task of that place, captures; each in order of their own indices.
-// This order of all devices together is one in which everything comes after what it depends on. An
-// example: device 0 runs task 3, whose result transfer 4 takes to device 1, whose task 7 uses it;
-// then capture[4] is 3, and delivery[4] is 7.
-struct MessagePlaces {
+// When each transfer of a graph is captured and delivered, by task. Where several things have one
+// place they are done in this order: deliveries, the task of that place, captures; each in order of
+// their own indices. This order of all devices together is one in which everything comes after what
+// it depends on. An example: device 0 runs task 3, whose result transfer 4 takes to device 1, whose
+// task 7 uses it; then capture[4] is 3, and delivery[4] is 7.
+struct MessageSchedule {
   static constexpr TaskIndex kBegin = -1;  // of the step
   static constexpr TaskIndex kEnd = std::numeric_limits<TaskIndex>::max();
   // After this task; at most the transfer's index. Of a relay: the message that it passes on, or a
@@ -40,9 +40,9 @@ struct MessagePlaces {
   }
 };
 
-[[nodiscard]] MessagePlaces message_places(const TaskGraph& graph);
+[[nodiscard]] MessageSchedule message_schedule(const TaskGraph& graph);
 // Finds only what `devices` (none below 0) capture and deliver; the other entries are 0.
-[[nodiscard]] MessagePlaces message_places(const TaskGraph& graph,
-                                           std::span<const DeviceIndex> devices);
+[[nodiscard]] MessageSchedule message_schedule(const TaskGraph& graph,
+                                               std::span<const DeviceIndex> devices);
 
 }  // namespace tandem::model

@@ -1,4 +1,4 @@
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 
 #include <algorithm>
 #include <map>
@@ -30,7 +30,7 @@ bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
                             is_among(buffer.kind, also_written(task.kind)))) ||
       softmax_read(task) == buffer || softmax_written(task) == buffer ||
       arrived_read(task) == buffer || keys_read(task) == buffer || list_read(task) == buffer ||
-      visitor_read(task) == buffer;
+      gathered_weights_read(task) == buffer;
   return beyond_operands || task.input == buffer || task.output == buffer;
 }
 
@@ -46,7 +46,7 @@ class Made {
   }
   // All of `area`; kBegin: nothing of it has been made.
   [[nodiscard]] TaskIndex when(const Area& area) const {
-    TaskIndex last = MessagePlaces::kBegin;
+    TaskIndex last = MessageSchedule::kBegin;
     for (const Write& p : writes_) {
       if (meet(p.area, area)) last = std::max(last, p.when);
     }
@@ -80,11 +80,11 @@ class Made {
 
 class Finder {
  public:
-  Finder(const TaskGraph& graph, MessagePlaces& places) : graph_(graph), places_(places) {
+  Finder(const TaskGraph& graph, MessageSchedule& schedule) : graph_(graph), schedule_(schedule) {
     const auto size = static_cast<std::size_t>(graph.size());
-    places.capture.assign(size, 0);
-    places.delivery.assign(size, 0);
-    places.source.assign(size, MessagePlaces::kCaptured);
+    schedule.capture.assign(size, 0);
+    schedule.delivery.assign(size, 0);
+    schedule.source.assign(size, MessageSchedule::kCaptured);
     for (const Task& task : graph.tasks()) {
       if (task.lane == LaneKind::channel && task.input.kind != BufferKind::none)
         sent_ |= bit(task.input.kind);
@@ -109,8 +109,8 @@ class Finder {
   [[nodiscard]] bool outgoing(const Task& task) const {
     return task.lane == LaneKind::channel && task.device == device_;
   }
-  TaskIndex& delivery(TaskIndex i) { return places_.delivery[static_cast<std::size_t>(i)]; }
-  TaskIndex& capture(TaskIndex i) { return places_.capture[static_cast<std::size_t>(i)]; }
+  TaskIndex& delivery(TaskIndex i) { return schedule_.delivery[static_cast<std::size_t>(i)]; }
+  TaskIndex& capture(TaskIndex i) { return schedule_.capture[static_cast<std::size_t>(i)]; }
 
   [[nodiscard]] bool depends(TaskIndex i, TaskIndex on) const {
     const auto dependencies = graph_.dependencies(i);
@@ -132,10 +132,10 @@ class Finder {
                                          : touches(task, transfer.output, transfer.layer);
         return uses && meet(area_of(task, transfer.output.kind), area);
       });
-      delivery(*it) = first == own.end() ? MessagePlaces::kEnd : *first;
+      delivery(*it) = first == own.end() ? MessageSchedule::kEnd : *first;
       if (transfer.output.kind == BufferKind::none) continue;
       TaskIndex& later =
-          next.try_emplace(place_of(transfer.output, transfer.layer), MessagePlaces::kEnd)
+          next.try_emplace(place_of(transfer.output, transfer.layer), MessageSchedule::kEnd)
               .first->second;
       later = delivery(*it) = std::min(later, delivery(*it));
     }
@@ -158,13 +158,13 @@ class Finder {
         }
         continue;
       }
-      TaskIndex& last = previous.try_emplace(task.peer, MessagePlaces::kBegin).first->second;
+      TaskIndex& last = previous.try_emplace(task.peer, MessageSchedule::kBegin).first->second;
       const auto input = made.find(place_of(task.input, task.layer));
       const TaskIndex source =
           input == made.end() ? -1
                               : relayed(i, input->second.writer(area_of(task, task.input.kind)));
       if (source >= 0) {
-        places_.source[static_cast<std::size_t>(i)] = source;
+        schedule_.source[static_cast<std::size_t>(i)] = source;
         capture(i) = last = std::max(last, source);
         continue;
       }
@@ -195,23 +195,23 @@ class Finder {
   }
 
   const TaskGraph& graph_;
-  MessagePlaces& places_;
+  MessageSchedule& schedule_;
   unsigned sent_ = 0;  // kinds of buffers, a bit each
   DeviceIndex device_ = 0;
 };
 
 }  // namespace
 
-MessagePlaces message_places(const TaskGraph& graph) {
+MessageSchedule message_schedule(const TaskGraph& graph) {
   DeviceIndex devices = 0;
   for (const Task& task : graph.tasks())
     devices = std::max({devices, task.device + 1, task.peer + 1});
   std::vector<DeviceIndex> all(static_cast<std::size_t>(devices));
   std::iota(all.begin(), all.end(), 0);
-  return message_places(graph, all);
+  return message_schedule(graph, all);
 }
 
-MessagePlaces message_places(const TaskGraph& graph, std::span<const DeviceIndex> devices) {
+MessageSchedule message_schedule(const TaskGraph& graph, std::span<const DeviceIndex> devices) {
   DeviceIndex last = -1;
   for (const DeviceIndex device : devices) last = std::max(last, device);
   struct Own {
@@ -231,11 +231,11 @@ MessagePlaces message_places(const TaskGraph& graph, std::span<const DeviceIndex
     if (channel || task.lane == LaneKind::cpu) add(task.device, i);
     if (channel) add(task.peer, i);
   }
-  MessagePlaces places;
-  Finder finder(graph, places);
+  MessageSchedule schedule;
+  Finder finder(graph, schedule);
   for (std::size_t d = 0; d < own.size(); ++d)
     finder.find(static_cast<DeviceIndex>(d), own[d].tasks);
-  return places;
+  return schedule;
 }
 
 }  // namespace tandem::model

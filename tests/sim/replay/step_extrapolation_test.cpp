@@ -1,6 +1,6 @@
-// Runs that are extended, held against the same runs evaluated step by step.
+// Runs that are extrapolated, held against the same runs evaluated step by step.
 
-#include "model/predict/extension.hpp"
+#include "model/predict/step_extrapolation.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 #include "tests/planner/planner_fixture.hpp"
 #include "tests/sim/sim_fixture.hpp"
 
-namespace tandem::sim::testing::extension_test {
+namespace tandem::sim::testing::step_extrapolation_test {
 namespace {
 
 using planner::Plan;
@@ -148,7 +148,7 @@ using Evaluate = void(const model::Cluster&, const model::CostModel&, model::Ste
                       model::RunRecorder&);
 
 // Of every so many cases. Returns the graphs asked for, of the steps.
-double check_all(Evaluate* every_step, Evaluate* extension, std::size_t one_in = 1) {
+double check_all(Evaluate* every_step, Evaluate* extrapolation, std::size_t one_in = 1) {
   int evaluated = 0;
   int most = 0;
   int runs = 0;
@@ -166,9 +166,9 @@ double check_all(Evaluate* every_step, Evaluate* extension, std::size_t one_in =
     model::RunRecorder every(plan.cluster, plan.master, false);
     every_step(plan.cluster, plan.cost_model(), steps, every);
     Counted counted(steps);
-    model::RunRecorder extended(plan.cluster, plan.master, false);
-    extension(plan.cluster, plan.cost_model(), counted, extended);
-    check_equal(every, extended);
+    model::RunRecorder extrapolated(plan.cluster, plan.master, false);
+    extrapolation(plan.cluster, plan.cost_model(), counted, extrapolated);
+    check_equal(every, extrapolated);
     evaluated += counted.asked;
     most = std::max(most, counted.asked);
     ++runs;
@@ -179,17 +179,19 @@ double check_all(Evaluate* every_step, Evaluate* extension, std::size_t one_in =
 
 }  // namespace
 
-TEST_CASE("model/extension: analytic runs are as step by step to 1e-9, in a third of the steps") {
-  const double asked = check_all(model::evaluate_analytic, model::extend_analytic);
+TEST_CASE(
+    "model/step extrapolation: analytic runs are as step by step to 1e-9, in a third of the "
+    "steps") {
+  const double asked = check_all(model::evaluate_analytic, model::extrapolate_analytic);
   CHECK(asked < 1.0 / 3.0);
 }
 
-TEST_CASE("sim/replay: extended runs are as step by step to 1e-9") {
+TEST_CASE("sim/replay: extrapolated runs are as step by step to 1e-9") {
   (void)check_all(evaluate_fair, extend_fair);
-  (void)check_all(replay, replay_extended, 7);
+  (void)check_all(replay, replay_extrapolated, 7);
 }
 
-TEST_CASE("model/extension: a decision counts as alike only if it is the right one") {
+TEST_CASE("model/step extrapolation: a decision counts as alike only if it is the right one") {
   // 2 waits for 0 and 1.
   TaskGraph graph(one_row());
   graph.add(addition(0, 1), {});
@@ -212,4 +214,4 @@ TEST_CASE("model/extension: a decision counts as alike only if it is the right o
                        second));
 }
 
-}  // namespace tandem::sim::testing::extension_test
+}  // namespace tandem::sim::testing::step_extrapolation_test

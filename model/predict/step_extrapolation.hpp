@@ -78,7 +78,7 @@ struct StepBlend {
   double base = 0.0;
 };
 
-// What an evaluator does for evaluate_extended.
+// What an evaluator does for evaluate_extrapolated.
 class StepEvaluator {
  public:
   struct Outcome {
@@ -97,8 +97,8 @@ class StepEvaluator {
 
 // Evaluates `steps`, whose graph() must take any order, as far as needed, and says by `blend` what
 // each step of the run is made of, in order.
-void evaluate_extended(Steps& steps, StepEvaluator& evaluator,
-                       const std::function<void(const StepBlend&)>& blend);
+void evaluate_extrapolated(Steps& steps, StepEvaluator& evaluator,
+                           const std::function<void(const StepBlend&)>& blend);
 
 // Makes a run out of evaluated steps and blends.
 class BlendRecorder {
