@@ -150,13 +150,15 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
   if (positionals_.size() < needed)
     throw Usage("missing argument " + std::string(syntax.positionals[positionals_.size()]) + "; " +
                 see_help(command_));
-  if (positionals_.size() > syntax.positionals.size())
+  const bool repeats = !syntax.positionals.empty() && syntax.positionals.back().ends_with("...");
+  if (!repeats && positionals_.size() > syntax.positionals.size())
     throw Usage("unexpected argument '" + positionals_[syntax.positionals.size()] + "'; " +
                 see_help(command_));
   for (std::size_t i = 0; i < positionals_.size(); ++i) {
     if (positionals_[i].empty())
-      throw Usage("argument " + std::string(syntax.positionals[i]) + " is empty; " +
-                  see_help(command_));
+      throw Usage("argument " +
+                  std::string(syntax.positionals[std::min(i, syntax.positionals.size() - 1)]) +
+                  " is empty; " + see_help(command_));
   }
 }
 

@@ -40,7 +40,8 @@ struct Flag {
 struct Syntax {
   std::string_view command;  // "plan", "model inspect"
   std::string_view summary;
-  // Placeholders; every one is required, but for a last one in brackets ("[plan.json]").
+  // Placeholders; every one is required, but for a last one in brackets ("[plan.json]"). A last one
+  // that ends in "..." stands for one or more.
   std::vector<std::string_view> positionals;
   std::vector<Flag> flags;  // --help is added
 };

@@ -38,12 +38,21 @@ LinkSchedule::LinkSchedule(const model::Cluster& cluster)
           routes_[static_cast<std::uint32_t>(from) * devices_ + static_cast<std::uint32_t>(to)];
       for (const model::Hop& hop : cluster.route(from, to).hops) {
         const model::Link& link = cluster.links()[static_cast<std::size_t>(hop.link)];
-        const bool down = link.sharing == model::Sharing::split_duplex &&
-                          hop.direction == model::Direction::down;
-        steps.push_back({.server = 2 * static_cast<std::uint32_t>(hop.link) + (down ? 1U : 0U),
+        auto server = 2 * static_cast<std::uint32_t>(hop.link);
+        switch (link.sharing) {
+          case model::Sharing::shared:
+            break;
+          case model::Sharing::split_duplex:
+            server += hop.direction == model::Direction::down ? 1 : 0;
+            break;
+          case model::Sharing::fatpipe:  // as if each pair had the link alone
+            server = static_cast<std::uint32_t>(servers_.size());
+            servers_.emplace_back();
+            break;
+        }
+        steps.push_back({.server = server,
                          .ns_per_byte = kNanosecondsPerSecond / link.bandwidth.value(),
-                         .latency_ns = link.latency.value() * kNanosecondsPerSecond,
-                         .queues = link.sharing != model::Sharing::fatpipe});
+                         .latency_ns = link.latency.value() * kNanosecondsPerSecond});
       }
       require(!steps.empty(), "LinkSchedule: a route without links");
       slack_ns = std::min(slack_ns, steps.back().latency_ns);
@@ -92,7 +101,6 @@ std::optional<LinkSchedule::Clock::time_point> LinkSchedule::next() const {
 
 void LinkSchedule::arrive(const Travel& travel, std::vector<Delivery>& deliveries) {
   const Step& step = step_of(travel);
-  if (!step.queues) return pass(step, travel, travel.head, deliveries);
   Server& server = servers_[step.server];
   if (server.served.empty()) server.served.resize(routes_.size());
   const double tag = std::max(server.virtual_time, server.served[travel.pair]);

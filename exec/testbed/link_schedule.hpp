@@ -19,9 +19,8 @@ namespace tandem::exec {
 // and packets of the same route follow each other at min(bandwidth). Packets that wait for a link
 // are served by start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996) among pairs of sender
 // and receiver, which is max-min fair up to one packet a pair; packets of a pair stay in order. A
-// split-duplex link is two such links, a shared one is one for both directions, and a fatpipe has
-// no queue: each packet has its bandwidth. Bytes may be 0: such a packet waits for its turn and
-// occupies nothing. Value type.
+// split-duplex link is two such links, a shared one is one for both directions, and a fatpipe is one
+// for each pair. Bytes may be 0: such a packet waits for its turn and occupies nothing. Value type.
 class LinkSchedule {
  public:
   using Clock = std::chrono::steady_clock;
@@ -65,7 +64,7 @@ class LinkSchedule {
       return tag != other.tag ? tag > other.tag : order > other.order;
     }
   };
-  struct Server {  // a link, or one direction of it
+  struct Server {  // a link, one direction of it, or what one pair has of it
     Time free = 0.0;
     double virtual_time = 0.0;  // bytes
     bool wakes = false;         // an event for its queue is pending
@@ -76,7 +75,6 @@ class LinkSchedule {
     std::uint32_t server = 0;
     double ns_per_byte = 0.0;
     double latency_ns = 0.0;
-    bool queues = true;
   };
   enum class EventKind : std::uint8_t { arrival, free };
   struct Event {
