@@ -1,6 +1,6 @@
 // How well the testbed emulates: medians of messages over TCP beside latency + bytes / bandwidth,
-// an incast beside the bytes of all, and two flows beside max-min fairness. Each device is two links
-// away from a router. As root.
+// an incast beside the bytes of all, and two flows beside max-min fairness. Each device is two
+// links away from a router. As root.
 //
 // usage: exec_testbed_bench [system|pinned [LATENCY_MS [MBPS [REPETITIONS]]]]
 
@@ -48,10 +48,10 @@ model::Cluster home(int count, const Settings& settings) {
                        .flop_rate = model::FlopsPerSecond{1e9},
                        .memory_bandwidth = model::BytesPerSecond{1e9},
                        .memory = model::Bytes{1e9}});
-    edges.push_back({.from = name,
-                     .to = "core",
-                     .hops = {{.link = static_cast<model::LinkIndex>(i),
-                               .direction = model::Direction::up}}});
+    edges.push_back(
+        {.from = name,
+         .to = "core",
+         .hops = {{.link = static_cast<model::LinkIndex>(i), .direction = model::Direction::up}}});
     links.push_back({.name = name + "-port",
                      .latency = model::Seconds{settings.latency_s},
                      .bandwidth = model::BytesPerSecond{settings.bandwidth_Bps}});
@@ -165,7 +165,8 @@ std::string size_text(std::size_t bytes) { return std::to_string(bytes) + " B"; 
 void measure(const Settings& settings) {
   constexpr int kSenders = 4;
   exec::Testbed testbed(home(kSenders + 1, settings), settings.tcp);
-  for (const auto& [name, value] : testbed.environment()) std::cout << name << ": " << value << '\n';
+  for (const auto& [name, value] : testbed.environment())
+    std::cout << name << ": " << value << '\n';
   const double latency_s = 2 * settings.latency_s;
   const auto expected = [&](double bytes) { return latency_s + bytes / settings.bandwidth_Bps; };
   std::vector<Line> lines;
@@ -214,7 +215,8 @@ void measure(const Settings& settings) {
 
 int main(int argc, char** argv) try {
   Settings settings;
-  if (argc > 1) settings.tcp = std::string(argv[1]) == "system" ? exec::TcpChoice::system : settings.tcp;
+  if (argc > 1)
+    settings.tcp = std::string(argv[1]) == "system" ? exec::TcpChoice::system : settings.tcp;
   if (argc > 2) settings.latency_s = std::atof(argv[2]) * 1e-3 / 2;
   if (argc > 3) settings.bandwidth_Bps = std::atof(argv[3]) * 1e6 / 8;
   if (argc > 4) settings.repetitions = std::atoi(argv[4]);

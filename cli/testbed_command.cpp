@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -24,6 +23,7 @@
 #include "cli/views/interruption.hpp"
 #include "exec/testbed/door.hpp"
 #include "exec/testbed/memory_groups.hpp"
+#include "exec/testbed/plan_check.hpp"
 #include "exec/testbed/supervisor.hpp"
 #include "exec/transport/cancellation.hpp"
 #include "exec/weights/store/block_store.hpp"
@@ -75,7 +75,7 @@ exec::TcpChoice tcp_of(const Options& options) {
 
 struct PlannedRun {
   std::string path;  // of the plan
-  std::string name;  // of its result, without a folder
+  std::string name;  // of its results, without folder and extension
   planner::Plan plan;
 };
 
@@ -87,7 +87,7 @@ std::vector<PlannedRun> plans_of(const Options& options, const model::Cluster& c
   for (std::size_t i = 1; i < options.positionals(); ++i) {
     const std::string& path = options.positional(i);
     PlannedRun run{.path = path,
-                   .name = fs::path(path).stem().string() + ".json",
+                   .name = fs::path(path).stem().string(),
                    .plan = planner::parse_plan_file(read_file(path), path).plan};
     exec::check_testbed_plan(run.plan, network, cluster.name(), dilation);
     if (!names.insert(run.name).second)
@@ -104,12 +104,13 @@ exec::PlanRun plan_run(const Options& options, const fs::path& weights) {
                     .cache_bytes = cache.bytes,
                     .verify = options.has(kVerifyFlag.name),
                     .kernels = kernels_of(options)};
-  run.words = {"--weights", weights.string(), "--cache", run.cache_dir.string(), "--kernels",
-               std::string(to_string(run.kernels))};
+  run.words = {"--weights", weights.string(),
+               "--cache",   run.cache_dir.string(),
+               "--kernels", std::string(to_string(run.kernels))};
   if (run.verify) run.words.push_back("--" + std::string(kVerifyFlag.name));
   if (run.cache_bytes) {
-    run.words.insert(run.words.end(),
-                     {"--" + std::string(kCacheSizeFlag.name), std::to_string(*run.cache_bytes) + "B"});
+    run.words.insert(run.words.end(), {"--" + std::string(kCacheSizeFlag.name),
+                                       std::to_string(*run.cache_bytes) + "B"});
   }
   for (const Flag& flag : kHandedOn) {
     if (!options.has(flag.name)) continue;
@@ -119,8 +120,9 @@ exec::PlanRun plan_run(const Options& options, const fs::path& weights) {
   return run;
 }
 
-// Of one run, beside what the master knows: how well the network was emulated meanwhile.
-void describe(const exec::EmulatorStatistics& statistics, double wall_s, const fs::path& path) {
+// Adds to a result how well the network was emulated during its run.
+void add_network_facts(const exec::EmulatorStatistics& statistics, double wall_s,
+                       const fs::path& path) {
   model::Result result = model::parse_result_json(read_file(path), path.string());
   auto& environment = result.environment;
   environment["testbed_packets"] = std::to_string(statistics.packets);
@@ -131,68 +133,59 @@ void describe(const exec::EmulatorStatistics& statistics, double wall_s, const f
   write_file(path, model::to_json(result));
 }
 
-// A folder for results that nobody has asked for; removed at the end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "tandem-testbed-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      throw Error("folder " + fs::temp_directory_path().string() +
-                  ": cannot make a folder in it; set TMPDIR to one where that is possible");
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-struct Session {
+struct TestbedSession {
   const model::Cluster* cluster = nullptr;
   exec::SupervisorOptions options;
   exec::PlanRun run;
-  fs::path results;  // folder
+  std::optional<fs::path> results;  // folder
+  std::string suffix;               // of the results' names
   bool quiet = false;
+
+  // The file of a plan's result; there is a folder for it.
+  [[nodiscard]] fs::path result_of(const PlannedRun& planned) const {
+    return *results / (planned.name + suffix + ".json");
+  }
 };
 
+void say(const TestbedSession& session, const std::string& line) {
+  if (!session.quiet) std::cerr << "tandem testbed: " << line << '\n';
+}
+
 // Brings the network up, runs all plans, takes it down. Returns the first exit code that is not 0.
-int run_plans(const Session& session, const std::vector<PlannedRun>& plans,
+int run_plans(const TestbedSession& session, const std::vector<PlannedRun>& plans,
               exec::Cancellation& end) {
   exec::Supervisor supervisor(*session.cluster, session.options, end);
-  if (const std::string remark = supervisor.testbed().remark(); !remark.empty() && !session.quiet)
-    std::cerr << "tandem testbed: " << remark << '\n';
+  exec::Emulator& emulator = supervisor.testbed().emulator();
+  if (const std::string remark = supervisor.testbed().remark(); !remark.empty())
+    say(session, remark);
   int worst = 0;
   for (const PlannedRun& planned : plans) {
     exec::PlanRun run = session.run;
-    const fs::path result = session.results / planned.name;
     run.words.insert(run.words.begin(), planned.path);
-    run.words.insert(run.words.end(), {"--out", result.string()});
-    if (!session.quiet)
-      std::cerr << "tandem testbed: " << planned.path << '\n';
-    static_cast<void>(supervisor.testbed().emulator().take_statistics());
+    if (session.results)
+      run.words.insert(run.words.end(), {"--out", session.result_of(planned).string()});
+    static_cast<void>(emulator.take_statistics());
     const auto start = std::chrono::steady_clock::now();
     const int code = supervisor.run(planned.plan, run);
-    const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const exec::EmulatorStatistics statistics = supervisor.testbed().emulator().take_statistics();
+    const double wall_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const exec::EmulatorStatistics statistics = emulator.take_statistics();
     constexpr int kAnswerNo = 3;  // the run was done
-    if (code == 0 || code == kAnswerNo) describe(statistics, wall_s, result);
-    if (statistics.lost > 0)
-      std::cerr << "tandem testbed: " << planned.path << ": " << statistics.lost
-                << " packets were lost, expected none; the result is not to be trusted\n";
     if (worst == 0) worst = code;
     if (code != 0 && code != kAnswerNo) break;
+    if (session.results) add_network_facts(statistics, wall_s, session.result_of(planned));
+    say(session, planned.path + ": " + std::to_string(statistics.packets) + " packets, handed on " +
+                     model::fixed(statistics.mean_late_s * 1e6, 0) + " us late in the mean, " +
+                     std::to_string(statistics.lost) + " lost");
+    if (statistics.lost > 0)
+      throw Error("testbed: " + planned.path + ": " + std::to_string(statistics.lost) +
+                  " packets were lost, expected none; run it again when this machine is quiet");
   }
   return worst;
 }
 
 // How far the medians of two results are apart, relative to the first.
-double deviation(const model::Result& a, const model::Result& b) {
+double deviation_of_medians(const model::Result& a, const model::Result& b) {
   const auto apart = [](double x, double y) { return x > 0.0 ? std::abs(y / x - 1.0) : 0.0; };
   double most = apart(a.metrics.ttft_s, b.metrics.ttft_s);
   const std::vector<double> latencies = a.metrics.token_latencies_s();
@@ -204,15 +197,15 @@ double deviation(const model::Result& a, const model::Result& b) {
 
 // Time that passes more slowly slows what is emulated, not the kernel's own times and TCP's clocks:
 // results are worth something if they are the same when it passes more slowly still.
-int judge_dilation(const std::vector<PlannedRun>& plans, const fs::path& results,
-                   const fs::path& slower, std::ostream& out) {
+int judge_dilation(const std::vector<PlannedRun>& plans, const TestbedSession& session,
+                   const TestbedSession& slower, std::ostream& out) {
   int code = 0;
   for (const PlannedRun& planned : plans) {
-    const fs::path path = results / planned.name;
-    const fs::path other = slower / planned.name;
+    const fs::path path = session.result_of(planned);
+    const fs::path other = slower.result_of(planned);
     model::Result result = model::parse_result_json(read_file(path), path.string());
     const double apart =
-        deviation(result, model::parse_result_json(read_file(other), other.string()));
+        deviation_of_medians(result, model::parse_result_json(read_file(other), other.string()));
     result.environment["dilation_deviation"] = model::fixed(apart, 4);
     write_file(path, model::to_json(result));
     if (apart <= kMostDeviation) continue;
@@ -238,7 +231,7 @@ int run_testbed(const Arguments& arguments, std::ostream& out) {
                 kTcpFlag,
                 {"dilate", "D",
                  "time passes D times more slowly, and again 2 D times, to compare; with --tcp "
-                 "pinned"},
+                 "pinned and --out"},
                 {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
                 kCacheSizeFlag,
                 kVerifyFlag,
@@ -257,50 +250,50 @@ int run_testbed(const Arguments& arguments, std::ostream& out) {
   const model::Cluster cluster = sim::read_platform(scenario.string()).cluster;
   exec::check_testbed(cluster);
   const std::vector<PlannedRun> plans = plans_of(options, cluster, dilation);
-  Session session{.cluster = &cluster,
-                  .options = {.tcp = tcp, .dilation = dilation},
-                  .run = plan_run(options, weights),
-                  .results = {},
-                  .quiet = options.has("quiet")};
-  const auto wanted = options.text("out");
+  TestbedSession session{.cluster = &cluster,
+                         .options = {.tcp = tcp, .dilation = dilation},
+                         .run = plan_run(options, weights),
+                         .results = options.text("out"),
+                         .suffix = {},
+                         .quiet = options.has("quiet")};
+  if (dilates && !session.results)
+    throw Usage("flag '--dilate' needs '--out DIR', where the results lie that are compared");
+  TestbedSession slower = session;
+  slower.options.dilation = 2.0 * dilation;
+  slower.suffix = "-twice";
+  slower.run.silent = true;
   FileRoles files;
   files.reads("argument SCENARIO.xml", scenario);
   std::vector<std::string> names;
   for (const PlannedRun& planned : plans) {
     files.reads("argument plan.json", planned.path);
-    names.push_back(planned.name);
+    names.push_back(planned.name + ".json");
+    if (dilates) names.push_back(planned.name + slower.suffix + ".json");
   }
   files.reads_model("flag '--weights'", weights);
   for (const char* const flag : {"prompt-ids", "workload"}) files.reads(options, flag);
-  if (wanted) files.writes_in("flag '--out'", *wanted, names);
+  if (session.results) files.writes_in("flag '--out'", *session.results, names);
   files.check();
   options.settle();
   require_root();
+  if (session.results) static_cast<void>(make_folder(*session.results));
 
   exec::Cancellation end;
   const Interruption interruption([&](const std::string& reason) { end.cancel(reason); });
-  std::optional<ScratchFolder> scratch;
-  if (!wanted) scratch.emplace();
-  session.results = wanted ? make_folder(*wanted) : scratch->path();
   const int code = run_plans(session, plans, end);
   if (code != 0 || !dilates) return code;
-  const ScratchFolder slower;
-  Session again = session;
-  again.options.dilation = 2.0 * dilation;
-  again.results = slower.path();
-  again.run.silent = true;
-  if (const int other = run_plans(again, plans, end); other != 0) return other;
-  return judge_dilation(plans, session.results, slower.path(), out);
+  if (const int other = run_plans(slower, plans, end); other != 0) return other;
+  return judge_dilation(plans, session, slower, out);
 }
 
 int bring_up(const Arguments& arguments, std::ostream& out) {
-  Options options({.command = "testbed up",
-                   .summary =
-                       "Brings a scenario up as a network of this machine, as root, and says how to\n"
-                       "enter it. It is there until Ctrl-C or `tandem testbed down`.",
-                   .positionals = {"SCENARIO.xml"},
-                   .flags = {kTcpFlag}},
-                  arguments);
+  Options options(
+      {.command = "testbed up",
+       .summary = "Brings a scenario up as a network of this machine, as root, and says how to\n"
+                  "enter it. It is there until Ctrl-C or `tandem testbed down`.",
+       .positionals = {"SCENARIO.xml"},
+       .flags = {kTcpFlag}},
+      arguments);
   const exec::TcpChoice tcp = tcp_of(options);
   options.settle();
   const model::Cluster cluster =
@@ -318,19 +311,20 @@ int bring_up(const Arguments& arguments, std::ostream& out) {
                exec::address_text(supervisor.testbed().address(d)),
                "nsenter --net=" + supervisor.namespace_path(d)});
   table.print(out);
-  out << "`tandem worker` and `tandem run --hosts` in it need '--testbed " << supervisor.facts_path()
-      << "'.\nIt ends with Ctrl-C, or `tandem testbed down`." << std::endl;
+  out << "`tandem worker` and `tandem run --hosts` in it need '--testbed "
+      << supervisor.facts_path() << "'.\nIt ends with Ctrl-C, or `tandem testbed down`."
+      << std::endl;
   supervisor.wait();
   return 0;
 }
 
 int take_down(const Arguments& arguments, std::ostream& out) {
-  Options options({.command = "testbed down",
-                   .summary =
-                       "Ends the testbed that is up, and removes what one that was killed left.",
-                   .positionals = {"[SCENARIO.xml]"},
-                   .flags = {}},
-                  arguments);
+  Options options(
+      {.command = "testbed down",
+       .summary = "Ends the testbed that is up, and removes what one that was killed left.",
+       .positionals = {"[SCENARIO.xml]"},
+       .flags = {}},
+      arguments);
   options.settle();
   std::string platform;
   if (options.positionals() > 0)
@@ -346,10 +340,9 @@ int take_down(const Arguments& arguments, std::ostream& out) {
 }  // namespace
 
 int testbed_command(const Arguments& arguments, std::ostream& out) {
-  constexpr std::array kActions{
-      Command{"up", "bring a scenario up as a network", bring_up},
-      Command{"run", "run plans over a scenario", run_testbed},
-      Command{"down", "end the one that is up", take_down}};
+  constexpr std::array kActions{Command{"up", "bring a scenario up as a network", bring_up},
+                                Command{"run", "run plans over a scenario", run_testbed},
+                                Command{"down", "end the one that is up", take_down}};
   return run_subcommand("testbed", kActions, arguments, out);
 }
 

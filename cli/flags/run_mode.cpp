@@ -5,14 +5,14 @@
 
 #include "cli/flags/testbed_flag.hpp"
 #include "exec/session/plan_workers.hpp"
-#include "exec/testbed/supervisor.hpp"
+#include "exec/testbed/plan_check.hpp"
 
 namespace tandem::cli {
 
 RunMode run_mode_of(const Options& options, const planner::Plan* plan) {
   RunMode mode{.emulate = options.has("emulate"),
-            .hosts = options.text("hosts"),
-            .testbed = testbed_of(options)};
+               .hosts = options.text("hosts"),
+               .testbed = testbed_of(options)};
   if (mode.emulate && mode.hosts)
     throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
   if (plan != nullptr)

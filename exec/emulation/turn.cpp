@@ -94,8 +94,9 @@ SharedTurn::SharedTurn(int descriptor, bool owns)
   if (!sized || shared_->mark != kMark) {
     if (sized) ::munmap(shared_, kFileBytes);
     if (owns_descriptor_) ::close(descriptor);
-    throw Error("turns of emulated devices: descriptor " + std::to_string(descriptor) +
-                " is not their file; let `tandem run --emulate` or `tandem testbed` start the workers");
+    throw Error(
+        "turns of emulated devices: descriptor " + std::to_string(descriptor) +
+        " is not their file; let `tandem run --emulate` or `tandem testbed` start the workers");
   }
 }
 

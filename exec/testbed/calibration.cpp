@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-[[noreturn]] void fail(const char* what) {
+[[noreturn]] void fail_to_measure(const char* what) {
   throw Error(std::string("testbed: measuring the emulator: ") + what + ": " +
               model::system_fault(errno, "run it again"));
 }
@@ -35,9 +35,9 @@ sockaddr_in internet_address(std::uint32_t address, std::uint16_t port) {
   return result;
 }
 
-model::Descriptor new_socket() {
+model::Descriptor stream_socket() {
   model::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.is_open()) fail("no socket");
+  if (!socket.is_open()) fail_to_measure("no socket");
   const int on = 1;
   ::setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   // A peer that never comes must not hold up the testbed.
@@ -48,15 +48,14 @@ model::Descriptor new_socket() {
 
 void receive_all(int socket, std::vector<std::byte>& bytes) {
   if (::recv(socket, bytes.data(), bytes.size(), MSG_WAITALL) != static_cast<ssize_t>(bytes.size()))
-    fail("a message was lost");
+    fail_to_measure("a message was lost");
 }
 
 void send_all(int socket, const std::vector<std::byte>& bytes) {
   std::size_t sent = 0;
   while (sent < bytes.size()) {
-    const ssize_t more =
-        ::send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-    if (more < 0) fail("cannot send");
+    const ssize_t more = ::send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (more < 0) fail_to_measure("cannot send");
     sent += static_cast<std::size_t>(more);
   }
 }
@@ -68,23 +67,24 @@ std::chrono::nanoseconds ping(const NetworkNamespace& from, const NetworkNamespa
   model::Descriptor listening;
   std::uint16_t port = 0;
   to.run([&] {
-    listening = new_socket();
+    listening = stream_socket();
     sockaddr_in own = internet_address(address, 0);
     socklen_t size = sizeof(own);
     if (::bind(listening.number(), reinterpret_cast<sockaddr*>(&own), size) != 0 ||
         ::listen(listening.number(), 1) != 0 ||
         ::getsockname(listening.number(), reinterpret_cast<sockaddr*>(&own), &size) != 0)
-      fail("cannot listen");
+      fail_to_measure("cannot listen");
     port = ntohs(own.sin_port);
   });
   model::Descriptor dialled;
-  from.run([&] { dialled = new_socket(); });
+  from.run([&] { dialled = stream_socket(); });
   const int total = options.warm_up + options.rounds;
   std::exception_ptr fault;
   std::thread answers([&] {
     try {
-      const model::Descriptor accepted(::accept4(listening.number(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!accepted.is_open()) fail("nothing has connected");
+      const model::Descriptor accepted(
+          ::accept4(listening.number(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!accepted.is_open()) fail_to_measure("nothing has connected");
       const int on = 1;
       ::setsockopt(accepted.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
       std::vector<std::byte> bytes(options.bytes);
@@ -100,7 +100,7 @@ std::chrono::nanoseconds ping(const NetworkNamespace& from, const NetworkNamespa
   try {
     const sockaddr_in peer = internet_address(address, port);
     if (::connect(dialled.number(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)) != 0)
-      fail("cannot connect");
+      fail_to_measure("cannot connect");
     std::vector<std::byte> bytes(options.bytes);
     for (int i = 0; i < total; ++i) {
       const Clock::time_point start = Clock::now();

@@ -16,9 +16,9 @@ struct PingOptions {
   int rounds = 100;
 };
 
-// Median time of a message over TCP from `from` to `to`, which may be one namespace: half of a round
-// trip, until the receiver's program has it. `address` is the receiver's, IPv4 in host byte order.
-// Throws Error with the system's reason.
+// Median time of a message over TCP from `from` to `to`, which may be one namespace: half of a
+// round trip, until the receiver's program has it. `address` is the receiver's, IPv4 in host byte
+// order. Throws Error with the system's reason.
 [[nodiscard]] std::chrono::nanoseconds ping(const NetworkNamespace& from,
                                             const NetworkNamespace& to, std::uint32_t address,
                                             const PingOptions& options = {});

@@ -30,7 +30,7 @@ std::pair<sockaddr_un, socklen_t> door_address() {
   return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + kName.size())};
 }
 
-model::Descriptor new_socket() {
+model::Descriptor local_socket() {
   model::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.is_open())
     throw Error("testbed: no socket: " + model::system_fault(errno, "close other programs"));
@@ -39,12 +39,13 @@ model::Descriptor new_socket() {
 
 // Connected; absent if no testbed is up.
 std::optional<model::Descriptor> knock() {
-  model::Descriptor socket = new_socket();
+  model::Descriptor socket = local_socket();
   const auto [address, size] = door_address();
   if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), size) == 0)
     return socket;
   if (errno == ECONNREFUSED) return std::nullopt;
-  throw Error("testbed: cannot ask the one that is up: " + model::system_fault(errno, "run as root"));
+  throw Error("testbed: cannot ask the one that is up: " +
+              model::system_fault(errno, "run as root"));
 }
 
 // Returns what comes until the end of a line, or of the connection.
@@ -65,8 +66,8 @@ std::optional<TestbedAtDoor> read_greeting(int socket) {
 }
 
 std::string to_text(const TestbedAtDoor& found) {
-  return "'" + model::printable(found.platform, 60) + "' (process " + std::to_string(found.process) +
-         ")";
+  return "'" + model::printable(found.platform, 60) + "' (process " +
+         std::to_string(found.process) + ")";
 }
 
 // Anybody may connect to such a socket.
@@ -82,7 +83,7 @@ bool is_permitted(int socket) {
 Door::Door(const std::string& platform, std::function<void()> on_down)
     : greeting_(std::to_string(::getpid()) + " " + platform.substr(0, kMostGreeting / 2) + "\n"),
       on_down_(std::move(on_down)),
-      socket_(new_socket()),
+      socket_(local_socket()),
       wake_(::eventfd(0, EFD_CLOEXEC)) {
   const auto [address, size] = door_address();
   if (::bind(socket_.number(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {

@@ -32,7 +32,7 @@ constexpr int kPriority = 50;
 constexpr std::size_t kMostPacket = 65536;
 constexpr int kReadsInTurn = 32;  // of one device before the others and what is due have theirs
 
-double thread_cpu_s() {
+double emulator_cpu_s() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
@@ -65,7 +65,8 @@ class Emulator::Loop {
     require(options.tuns.size() == cluster.devices().size(), "Emulator: a TUN device a device");
     if (!stop_.is_open())
       throw Error("testbed: no event: " + model::system_fault(errno, "close other programs"));
-    for (const int tun : options.tuns) polled_.push_back({.fd = tun, .events = POLLIN, .revents = 0});
+    for (const int tun : options.tuns)
+      polled_.push_back({.fd = tun, .events = POLLIN, .revents = 0});
     polled_.push_back({.fd = stop_.number(), .events = POLLIN, .revents = 0});
     thread_ = std::thread([this] { run(); });
     const sched_param priority{.sched_priority = kPriority};
@@ -122,7 +123,8 @@ class Emulator::Loop {
       timeout = {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
     }
     const bool forever = until == Clock::time_point::max();
-    const int ready = ::ppoll(polled_.data(), polled_.size(), forever ? nullptr : &timeout, nullptr);
+    const int ready =
+        ::ppoll(polled_.data(), polled_.size(), forever ? nullptr : &timeout, nullptr);
     if (ready <= 0) {
       for (pollfd& polled : polled_) polled.revents = 0;
       return true;
@@ -143,9 +145,10 @@ class Emulator::Loop {
         return;
       }
       frame.size = static_cast<std::size_t>(got);
-      const auto facts =
-          parse_packet(std::span(frame.bytes).first(frame.size).subspan(NetworkNamespace::kHeaderBytes));
-      const std::int64_t to = facts ? std::int64_t{facts->destination} - options_.first_address : -1;
+      const auto facts = parse_packet(
+          std::span(frame.bytes).first(frame.size).subspan(NetworkNamespace::kHeaderBytes));
+      const std::int64_t to =
+          facts ? std::int64_t{facts->destination} - options_.first_address : -1;
       // Others: IPv6's search for routers, multicast, an address that no device has.
       if (to < 0 || to >= static_cast<std::int64_t>(options_.tuns.size()) || to == from) {
         free_.push_back(packet);
@@ -181,7 +184,7 @@ class Emulator::Loop {
       free_.push_back(next.packet);
     }
     if (more.packets == 0 && more.lost == 0) return;
-    const double cpu_s = thread_cpu_s();
+    const double cpu_s = emulator_cpu_s();
     const std::lock_guard lock(mutex_);
     statistics_.packets += more.packets;
     statistics_.lost += more.lost;

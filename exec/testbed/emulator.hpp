@@ -21,11 +21,11 @@ struct EmulatorOptions {
 };
 
 struct EmulatorStatistics {
-  std::int64_t packets = 0;       // handed on
-  std::int64_t lost = 0;          // that the kernel did not take, or that no device has asked for
-  double payload_bytes = 0.0;     // handed on
-  double cpu_s = 0.0;             // of its thread
-  double mean_late_s = 0.0;       // packets were handed on after they were due
+  std::int64_t packets = 0;    // handed on
+  std::int64_t lost = 0;       // that the kernel did not take, or that no device has asked for
+  double payload_bytes = 0.0;  // handed on
+  double cpu_s = 0.0;          // of its thread
+  double mean_late_s = 0.0;    // packets were handed on after they were due
   double max_late_s = 0.0;
 };
 

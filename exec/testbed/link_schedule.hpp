@@ -19,8 +19,9 @@ namespace tandem::exec {
 // and packets of the same route follow each other at min(bandwidth). Packets that wait for a link
 // are served by start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996) among pairs of sender
 // and receiver, which is max-min fair up to one packet a pair; packets of a pair stay in order. A
-// split-duplex link is two such links, a shared one is one for both directions, and a fatpipe is one
-// for each pair. Bytes may be 0: such a packet waits for its turn and occupies nothing. Value type.
+// split-duplex link is two such links, a shared one is one for both directions, and a fatpipe is
+// one for each pair. Bytes may be 0: such a packet waits for its turn and occupies nothing. Value
+// type.
 class LinkSchedule {
  public:
   using Clock = std::chrono::steady_clock;
@@ -36,13 +37,13 @@ class LinkSchedule {
   // before.
   void offer(Packet packet, model::DeviceIndex from, model::DeviceIndex to, double bytes,
              Clock::time_point at);
-  // Lets the links serve until `now`. Appends the packets that reached their last link meanwhile, of
-  // which it is known when they are due: possibly after `now`, and in no particular order.
+  // Lets the links serve until `now`. Appends the packets that reached their last link meanwhile,
+  // of which it is known when they are due: possibly after `now`, and in no particular order.
   void advance(Clock::time_point now, std::vector<Delivery>& deliveries);
   // Returns when a packet reaches a link or a link becomes free for one that waits, if any does.
   [[nodiscard]] std::optional<Clock::time_point> next() const;
-  // The least latency of a route's last link: what advance() learns of next() is due no earlier than
-  // so long after it. So the links may serve late by that, and nothing is late.
+  // The least latency of a route's last link: what advance() learns of next() is due no earlier
+  // than so long after it. So the links may serve late by that, and nothing is late.
   [[nodiscard]] std::chrono::nanoseconds slack() const { return slack_; }
 
  private:
@@ -66,8 +67,8 @@ class LinkSchedule {
   };
   struct Server {  // a link, one direction of it, or what one pair has of it
     Time free = 0.0;
-    double virtual_time = 0.0;  // bytes
-    bool wakes = false;         // an event for its queue is pending
+    double virtual_time = 0.0;   // bytes
+    bool wakes = false;          // an event for its queue is pending
     std::vector<double> served;  // by pair: the virtual time at which its last packet ends
     std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> queue;
   };

@@ -10,9 +10,9 @@
 
 namespace tandem::exec {
 
-// One memory cgroup a device, whose limit is the device's memory. Removed at the end; what a process
-// that was killed left is removed by remove_memory_groups(). Of no effect where the machine has no
-// memory cgroups of version 1 that this process may make.
+// One memory cgroup a device, whose limit is the device's memory. Removed at the end; what a
+// process that was killed left is removed by remove_memory_groups(). Of no effect where the machine
+// has no memory cgroups of version 1 that this process may make.
 class MemoryGroups {
  public:
   // `memory`: by DeviceIndex. `root`: where the memory controller is mounted.
@@ -36,6 +36,7 @@ class MemoryGroups {
 };
 
 // Removes the groups of processes that have ended.
-void remove_memory_groups(const std::filesystem::path& root = MemoryGroups::default_root()) noexcept;
+void remove_memory_groups(
+    const std::filesystem::path& root = MemoryGroups::default_root()) noexcept;
 
 }  // namespace tandem::exec

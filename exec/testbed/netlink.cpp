@@ -25,11 +25,12 @@ void put(std::vector<std::byte>& bytes, std::size_t at, const T& value) {
 NetlinkRequest::NetlinkRequest(std::uint16_t type, std::uint16_t flags,
                                std::span<const std::byte> body)
     : bytes_(NLMSG_SPACE(body.size())) {
-  const nlmsghdr header{.nlmsg_len = 0,
-                        .nlmsg_type = type,
-                        .nlmsg_flags = static_cast<std::uint16_t>(flags | NLM_F_REQUEST | NLM_F_ACK),
-                        .nlmsg_seq = 1,
-                        .nlmsg_pid = 0};
+  const nlmsghdr header{
+      .nlmsg_len = 0,
+      .nlmsg_type = type,
+      .nlmsg_flags = static_cast<std::uint16_t>(flags | NLM_F_REQUEST | NLM_F_ACK),
+      .nlmsg_seq = 1,
+      .nlmsg_pid = 0};
   put(bytes_, 0, header);
   std::memcpy(bytes_.data() + NLMSG_HDRLEN, body.data(), body.size());
 }

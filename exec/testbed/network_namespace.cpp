@@ -29,11 +29,11 @@ namespace {
 constexpr std::string_view kDevice = "tandem0";
 constexpr std::uint32_t kMtu = 1500;
 constexpr int kQueuePackets = 10'000;  // a packet that finds its device's queue full would be lost
-constexpr std::string_view kRemedy =
+constexpr std::string_view kNetworkRemedy =
     "run as root, on a kernel with TUN (/dev/net/tun) and network namespaces";
 
-[[noreturn]] void fail(const std::string& what) {
-  throw Error("testbed: " + what + ": " + model::system_fault(errno, kRemedy));
+[[noreturn]] void fail_namespace(const std::string& what) {
+  throw Error("testbed: " + what + ": " + model::system_fault(errno, kNetworkRemedy));
 }
 
 ifreq request_of(std::string_view device) {
@@ -43,7 +43,7 @@ ifreq request_of(std::string_view device) {
 }
 
 void ask(int socket, unsigned long call, ifreq& request, const char* what) {
-  if (::ioctl(socket, call, &request) != 0) fail(what);
+  if (::ioctl(socket, call, &request) != 0) fail_namespace(what);
 }
 
 void bring_up(int socket, std::string_view device) {
@@ -64,13 +64,13 @@ sockaddr address_of(std::uint32_t address) {
 
 model::Descriptor open_tun() {
   model::Descriptor tun(::open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  if (!tun.is_open()) fail("cannot open /dev/net/tun");
+  if (!tun.is_open()) fail_namespace("cannot open /dev/net/tun");
   ifreq request = request_of(kDevice);
   request.ifr_flags = static_cast<short>(IFF_TUN | IFF_NO_PI | IFF_VNET_HDR);
   ask(tun.number(), TUNSETIFF, request, "cannot make a TUN device");
   // The kernel hands over segments of up to 64 KiB, and computes no checksums.
   if (::ioctl(tun.number(), TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4) != 0)
-    fail("cannot have large segments from a TUN device");
+    fail_namespace("cannot have large segments from a TUN device");
   return tun;
 }
 
@@ -97,8 +97,8 @@ void add_route(int index, const TunSettings& settings) {
   route.rtm_scope = RT_SCOPE_LINK;
   route.rtm_type = RTN_UNICAST;
   NetlinkRequest request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, bytes_of(route));
-  request.attribute(RTA_DST,
-                    htonl(settings.address & ~((std::uint32_t{1} << (32 - settings.prefix_bits)) - 1)));
+  request.attribute(
+      RTA_DST, htonl(settings.address & ~((std::uint32_t{1} << (32 - settings.prefix_bits)) - 1)));
   request.attribute(RTA_OIF, static_cast<std::uint32_t>(index));
   request.attribute(RTA_PREFSRC, htonl(settings.address));
   const std::size_t metrics = request.begin(RTA_METRICS);
@@ -118,7 +118,7 @@ void add_route(int index, const TunSettings& settings) {
 // In the namespace of the calling thread, as are the others.
 void configure(const TunSettings& settings) {
   const model::Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket.is_open()) fail("no socket");
+  if (!socket.is_open()) fail_namespace("no socket");
   bring_up(socket.number(), "lo");
   ifreq request = request_of(kDevice);
   request.ifr_addr = address_of(settings.address);
@@ -163,9 +163,9 @@ std::string setting_path(std::string name) {
 
 NetworkNamespace::NetworkNamespace(const TunSettings& settings) {
   on_thread([&] {
-    if (::unshare(CLONE_NEWNET) != 0) fail("no network namespace");
+    if (::unshare(CLONE_NEWNET) != 0) fail_namespace("no network namespace");
     namespace_ = model::Descriptor(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
-    if (!namespace_.is_open()) fail("cannot open the network namespace");
+    if (!namespace_.is_open()) fail_namespace("cannot open the network namespace");
     tun_ = open_tun();
     configure(settings);
   });
@@ -173,7 +173,8 @@ NetworkNamespace::NetworkNamespace(const TunSettings& settings) {
 
 void NetworkNamespace::run(const std::function<void()>& action) const {
   on_thread([&] {
-    if (::setns(descriptor(), CLONE_NEWNET) != 0) fail("cannot enter a network namespace");
+    if (::setns(descriptor(), CLONE_NEWNET) != 0)
+      fail_namespace("cannot enter a network namespace");
     action();
   });
 }
@@ -181,9 +182,9 @@ void NetworkNamespace::run(const std::function<void()>& action) const {
 void NetworkNamespace::set(const std::string& name, std::string_view value) const {
   run([&] {
     const model::Descriptor file(::open(setting_path(name).c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file.is_open() || ::write(file.number(), value.data(), value.size()) !=
-                               static_cast<ssize_t>(value.size()))
-      fail("network setting " + name + ": cannot be '" + std::string(value) + "'");
+    if (!file.is_open() ||
+        ::write(file.number(), value.data(), value.size()) != static_cast<ssize_t>(value.size()))
+      fail_namespace("network setting " + name + ": cannot be '" + std::string(value) + "'");
   });
 }
 

@@ -17,8 +17,8 @@ namespace tandem::exec {
 
 // How a device's network device is set up.
 struct TunSettings {
-  std::uint32_t address = 0;         // IPv4, host byte order
-  int prefix_bits = 16;              // of the addresses that all devices share
+  std::uint32_t address = 0;          // IPv4, host byte order
+  int prefix_bits = 16;               // of the addresses that all devices share
   std::uint32_t piece_bytes = 65536;  // most that the kernel hands over at once (GSO)
   // Segments that a new connection may have in flight at once, and offer room for; 0: the kernel's.
   std::uint32_t first_window = 0;

@@ -23,9 +23,9 @@ std::optional<PacketFacts> parse_packet(std::span<const std::byte> packet) {
   const std::size_t total = pair_at(packet, 2);
   if (header < kLeastHeader || total < header || total > packet.size()) return std::nullopt;
   constexpr std::size_t kDestination = 16;
-  const PacketFacts facts{
-      .destination = static_cast<std::uint32_t>(pair_at(packet, kDestination) << 16 |
-                                                pair_at(packet, kDestination + 2))};
+  const PacketFacts facts{.destination =
+                              static_cast<std::uint32_t>(pair_at(packet, kDestination) << 16 |
+                                                         pair_at(packet, kDestination + 2))};
   std::size_t headers = header;
   const std::uint8_t protocol = byte_at(packet, 9);
   if (protocol == kTcp) {

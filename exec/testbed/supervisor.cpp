@@ -53,7 +53,8 @@ std::string hosts_text(const planner::Plan& plan, const std::vector<Endpoint>& e
     Endpoint endpoint = endpoints[static_cast<std::size_t>(d)];
     if (endpoint.port == 0)
       endpoint = {.host = address_text(testbed.address(d)), .port = kIdlePort};
-    text += plan.cluster.devices()[static_cast<std::size_t>(d)].name + " " + to_text(endpoint) + "\n";
+    text +=
+        plan.cluster.devices()[static_cast<std::size_t>(d)].name + " " + to_text(endpoint) + "\n";
   }
   return text;
 }
@@ -93,8 +94,7 @@ pid_t start_master(std::vector<std::string> words, const DevicePlace& place, boo
 // Whether `child` has ended before `end` came, or `most` has passed.
 bool ends(pid_t child, const Cancellation* end, std::chrono::milliseconds most) {
   // As poll() awaits it.
-  const model::Descriptor process(
-      static_cast<int>(::syscall(SYS_pidfd_open, child, 0U)));
+  const model::Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0U)));
   if (!process.is_open())
     throw Error("testbed: cannot wait for the master: " +
                 model::system_fault(errno, "use a kernel of Linux 5.3 or later"));
@@ -129,23 +129,6 @@ std::map<std::string, std::string> environment_of(const Testbed& testbed,
 
 }  // namespace
 
-void check_testbed_plan(const planner::Plan& plan, const std::string& network,
-                        const std::string& platform, double dilation) {
-  if (network_digest(plan.cluster) != network)
-    throw Error("plan: of platform '" + plan.cluster.name() +
-                "', whose devices and links differ from those of the testbed's platform '" + platform +
-                "'; plan with --platform of the testbed");
-  const double demand = peak_demand(plan);
-  const double needed = dilation_for(demand, Pace::measured, 1);
-  if (dilation >= needed) return;
-  throw Error("plan: its devices need " + model::fixed(demand, 2) +
-              " of this machine's speed at once, expected at most " +
-              model::fixed(demand / needed * dilation, 2) +
-              " by the wall clock; give `testbed run` '--tcp pinned --dilate " +
-              model::fixed(needed, 2) +
-              "', raise tandem:slowdown in the platform, or use `tandem run --emulate`");
-}
-
 Supervisor::Supervisor(const model::Cluster& cluster, const SupervisorOptions& options,
                        Cancellation& end)
     : end_(end),
@@ -153,13 +136,13 @@ Supervisor::Supervisor(const model::Cluster& cluster, const SupervisorOptions& o
       door_(cluster.name(), [&end] { end.cancel("ended by `tandem testbed down`"); }),
       punctuality_((remove_memory_groups(), ask_for_punctuality())),
       testbed_(dilated_testbed(cluster, options)),
-      facts_(memory_file("tandem-testbed",
-                         to_json(TestbedFacts{
-                             .turn = path_of(turn_.descriptor()),
-                             .network = network_digest(cluster),
-                             .platform = cluster.name(),
-                             .dilation = options.dilation,
-                             .environment = environment_of(testbed_, punctuality_, options)}))) {
+      facts_(memory_file(
+          "tandem-testbed",
+          to_json(TestbedFacts{.turn = path_of(turn_.descriptor()),
+                               .network = network_digest(cluster),
+                               .platform = cluster.name(),
+                               .dilation = options.dilation,
+                               .environment = environment_of(testbed_, punctuality_, options)}))) {
   end_.check();
 }
 
@@ -188,8 +171,8 @@ int Supervisor::run(const planner::Plan& plan, const PlanRun& run) {
   const model::Descriptor secret(key_memory_file(key));
   std::vector<std::string> words{options_.program.string(), "run"};
   words.insert(words.end(), run.words.begin(), run.words.end());
-  words.insert(words.end(), {"--hosts", path_of(hosts.number()), "--key",
-                             path_of(secret.number()), "--testbed", facts_path()});
+  words.insert(words.end(), {"--hosts", path_of(hosts.number()), "--key", path_of(secret.number()),
+                             "--testbed", facts_path()});
   const auto master = static_cast<std::size_t>(plan.master);
   const pid_t id = start_master(std::move(words), places[master], run.silent);
   model::ChildProcess child(id);

@@ -20,12 +20,6 @@
 
 namespace tandem::exec {
 
-// Throws Error (what differs, remedy) unless `plan` is of a platform with the network of `network`,
-// and its devices need no more of this machine than there is: one computes at a time, and time
-// passes `dilation` times more slowly.
-void check_testbed_plan(const planner::Plan& plan, const std::string& network,
-                        const std::string& platform, double dilation);
-
 struct SupervisorOptions {
   TcpChoice tcp = TcpChoice::system;
   double dilation = 1.0;
@@ -51,9 +45,9 @@ class Supervisor {
   // It outlives the supervisor. Throws Error: one is up already, or as Testbed.
   Supervisor(const model::Cluster& cluster, const SupervisorOptions& options, Cancellation& end);
 
-  // Runs a plan, each device a process in its namespace and its memory cgroup. Returns the exit code
-  // of the master's `tandem run`, which has said what was wrong. Throws Error if a device cannot be
-  // started or has used all its memory, the master was killed, or the end has come.
+  // Runs a plan, each device a process in its namespace and its memory cgroup. Returns the exit
+  // code of the master's `tandem run`, which has said what was wrong. Throws Error if a device
+  // cannot be started or has used all its memory, the master was killed, or the end has come.
   int run(const planner::Plan& plan, const PlanRun& run);
   // Returns when the end has come.
   void wait() const;

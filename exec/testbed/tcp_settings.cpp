@@ -10,7 +10,7 @@ namespace {
 using Setting = std::pair<std::string_view, std::string_view>;
 
 constexpr std::string_view kCongestion = "ipv4.tcp_congestion_control";
-constexpr std::string_view kIdle = "ipv4.tcp_slow_start_after_idle";
+constexpr std::string_view kSlowStartAfterIdle = "ipv4.tcp_slow_start_after_idle";
 
 constexpr std::string_view kPinnedCongestion = "cubic";
 // Of connections that have carried several messages of 4 MiB, as segments of 1448 bytes.
@@ -18,7 +18,7 @@ constexpr std::uint32_t kWarmWindow = 4 * 1024 * 1024 / 1448;
 
 // A pause of 600 ms would otherwise cost a message of 64 KiB several round trips. Buffers hold
 // several messages of 4 MiB, so that the links alone bound a sender.
-constexpr std::array<Setting, 4> kPinned{{{kIdle, "0"},
+constexpr std::array<Setting, 4> kPinned{{{kSlowStartAfterIdle, "0"},
                                           {"ipv4.tcp_no_metrics_save", "1"},
                                           {"ipv4.tcp_rmem", "4096 16777216 33554432"},
                                           {"ipv4.tcp_wmem", "4096 16777216 33554432"}}};
@@ -41,7 +41,7 @@ void apply_tcp(TcpChoice choice, const NetworkNamespace& to) {
 }
 
 std::string describe_tcp(TcpChoice choice, const NetworkNamespace& where) {
-  const std::string idle = ", slow start after idle " + where.get(std::string(kIdle));
+  const std::string idle = ", slow start after idle " + where.get(std::string(kSlowStartAfterIdle));
   if (choice == TcpChoice::system)
     return "the system's: " + where.get(std::string(kCongestion)) + idle;
   return "pinned: " + std::string(kPinnedCongestion) + idle + ", first window " +

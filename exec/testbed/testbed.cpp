@@ -32,8 +32,8 @@ std::uint32_t piece_bytes(const model::Cluster& cluster, model::DeviceIndex from
   }
   constexpr double kLeastBytes = 2 * 1500;
   constexpr double kMostBytes = 65536;
-  return static_cast<std::uint32_t>(
-      std::clamp(std::max(narrowest * kPieceSeconds, widest * kLeastSeconds), kLeastBytes, kMostBytes));
+  return static_cast<std::uint32_t>(std::clamp(
+      std::max(narrowest * kPieceSeconds, widest * kLeastSeconds), kLeastBytes, kMostBytes));
 }
 
 }  // namespace
@@ -82,8 +82,7 @@ std::uint32_t Testbed::address(model::DeviceIndex device) const {
 
 std::map<std::string, std::string> Testbed::environment() const {
   return {{"tcp", describe_tcp(tcp_, namespaces_.front())},
-          {"testbed_overhead_s",
-           model::fixed(std::chrono::duration<double>(overhead_).count(), 6)},
+          {"testbed_overhead_s", model::fixed(std::chrono::duration<double>(overhead_).count(), 6)},
           {"testbed_scheduling",
            emulator_->has_priority() ? "emulator SCHED_FIFO" : "emulator without priority"}};
 }

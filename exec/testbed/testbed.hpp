@@ -17,8 +17,8 @@
 
 namespace tandem::exec {
 
-// Throws Error (subject, value, expected, remedy) unless a testbed of this machine can be as fast as
-// `cluster`: its devices' number, its links' bandwidth.
+// Throws Error (subject, value, expected, remedy) unless a testbed of this machine can be as fast
+// as `cluster`: its devices' number, its links' bandwidth.
 void check_testbed(const model::Cluster& cluster);
 
 // Owns namespaces, TUN devices and the emulator. They have no names, so that they vanish with the
@@ -36,7 +36,8 @@ class Testbed {
   [[nodiscard]] std::chrono::nanoseconds overhead() const { return overhead_; }
   // How the network is made, for a result's environment.
   [[nodiscard]] std::map<std::string, std::string> environment() const;
-  // Routes that are slower than they should be, as their latency is below the overhead; empty: none.
+  // Routes that are slower than they should be, as their latency is below the overhead; empty:
+  // none.
   [[nodiscard]] std::string remark() const;
 
  private:

@@ -11,17 +11,14 @@ namespace tandem::exec {
 namespace {
 
 constexpr std::string_view kSchema = "tandem.testbed/1";
-constexpr double kMostDilation = 1000.0;
+constexpr double kMostTestbedDilation = 1000.0;
 
 }  // namespace
 
 std::string to_json(const TestbedFacts& facts) {
-  return nlohmann::json{{"schema", kSchema},
-                        {"turn", facts.turn},
-                        {"network", facts.network},
-                        {"platform", facts.platform},
-                        {"dilation", facts.dilation},
-                        {"environment", facts.environment}}
+  return nlohmann::json{{"schema", kSchema},          {"turn", facts.turn},
+                        {"network", facts.network},   {"platform", facts.platform},
+                        {"dilation", facts.dilation}, {"environment", facts.environment}}
       .dump();
 }
 
@@ -33,7 +30,7 @@ TestbedFacts parse_testbed_facts(std::string_view text, std::string_view source)
   TestbedFacts facts{.turn = root.at("turn").line(),
                      .network = root.at("network").line(),
                      .platform = root.at("platform").line(),
-                     .dilation = root.at("dilation").number(1.0, kMostDilation),
+                     .dilation = root.at("dilation").number(1.0, kMostTestbedDilation),
                      .environment = {}};
   const model::JsonValue environment = root.at("environment");
   if (!environment.is_object()) environment.fail("an object");

@@ -34,9 +34,9 @@ class Bench : public Kitchen {
   }
 
   static Words planned(const std::string& platform, const std::string& out) {
-    return {"plan",     "--platform",      platform, "--model",      "tiny.json",
-            "--strategy", "tensor",        "--partition", "equal",   "--prompt-tokens",
-            "5",        "--new-tokens",    "4",      "--out",        out, "--quiet"};
+    return {"plan",   "--platform",  platform, "--model",         "tiny.json", "--strategy",
+            "tensor", "--partition", "equal",  "--prompt-tokens", "5",         "--new-tokens",
+            "4",      "--out",       out,      "--quiet"};
   }
 };
 
@@ -70,7 +70,8 @@ std::string memory_groups() {
 
 TEST_CASE("cli/testbed: what cannot be emulated is rejected before anything is brought up") {
   const Bench bench;
-  const auto run = [](const std::string& scenario, const std::string& plan, const Words& more = {}) {
+  const auto run = [](const std::string& scenario, const std::string& plan,
+                      const Words& more = {}) {
     Words words{"testbed", "run", scenario, plan, "--weights", "tiny.json"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
@@ -174,8 +175,8 @@ for child in $all; do
 done
 true)");
       CAPTURE(bench.read("said.txt"));
-      CHECK(outcome.out == std::string("started 2\ncode ") +
-                               (std::string(signal) == "KILL" ? "137\n" : "1\n"));
+      CHECK(outcome.out ==
+            std::string("started 2\ncode ") + (std::string(signal) == "KILL" ? "137\n" : "1\n"));
     }
     // What SIGKILL has left.
     CHECK(bench.shell(std::string(kAlone) + "\"$TANDEM\" testbed down").code == 0);

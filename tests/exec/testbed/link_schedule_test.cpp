@@ -109,7 +109,8 @@ TEST_CASE("exec/testbed links: a packet alone takes sum(latency) + bytes / min(b
 }
 
 TEST_CASE("exec/testbed links: packets of a route follow each other at its narrowest link's rate") {
-  const model::Cluster cluster = star({{{.rate_Bps = 4e6}, {.rate_Bps = 1e6}}, {{.rate_Bps = 2e6}}});
+  const model::Cluster cluster =
+      star({{{.rate_Bps = 4e6}, {.rate_Bps = 1e6}}, {{.rate_Bps = 2e6}}});
   std::vector<Sent> packets(10, {0, 1, 1000, 0.0});
   const std::vector<double> arrivals = arrivals_of(cluster, packets);
   for (std::size_t i = 0; i < packets.size(); ++i) {
@@ -183,7 +184,8 @@ TEST_CASE("exec/testbed links: from station to station a medium is loaded twice"
   const std::vector<Sent> packets(count, {0, 1, 1000, 0.0});
   const double last_s = arrivals_of(cluster, packets).back();
   CHECK(last_s == doctest::Approx(2e-3 * count).epsilon(0.02));
-  CHECK(last_s == doctest::Approx(count * 1000 / cluster.route(0, 1).bandwidth.value()).epsilon(0.02));
+  CHECK(last_s ==
+        doctest::Approx(count * 1000 / cluster.route(0, 1).bandwidth.value()).epsilon(0.02));
 }
 
 TEST_CASE("exec/testbed links: arrivals are a function of when packets were sent") {

@@ -17,13 +17,14 @@ model::Cluster pair(double latency_s, double flops, const std::string& second = 
                          .memory_bandwidth = model::BytesPerSecond{1e9},
                          .memory = model::Bytes{1e9}};
   };
-  return {"pair",
-          {device("desk"), device(second)},
-          {},
-          {{.name = "cable",
-            .latency = model::Seconds{latency_s},
-            .bandwidth = model::BytesPerSecond{1e6}}},
-          {{.from = "desk", .to = second, .hops = {{.link = 0, .direction = model::Direction::up}}}}};
+  return {
+      "pair",
+      {device("desk"), device(second)},
+      {},
+      {{.name = "cable",
+        .latency = model::Seconds{latency_s},
+        .bandwidth = model::BytesPerSecond{1e6}}},
+      {{.from = "desk", .to = second, .hops = {{.link = 0, .direction = model::Direction::up}}}}};
 }
 
 }  // namespace
