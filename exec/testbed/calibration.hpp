@@ -26,7 +26,8 @@ struct PingOptions {
 // The overhead of an emulator between the first two of `namespaces`, whose addresses follow each
 // other from `first_address`: messages over links of 1 ms, less that millisecond and less what the
 // same message takes over loopback, which real devices' systems take, too. It includes how late
-// threads wake. Takes half a second. No other emulator may read the TUN devices meanwhile.
+// threads wake. Takes half a second. No other emulator may read the TUN devices meanwhile. Throws
+// Error if it is so long that this machine must be busy with other programs.
 [[nodiscard]] std::chrono::nanoseconds measure_emulator_overhead(
     std::span<const NetworkNamespace> namespaces, std::uint32_t first_address);
 

@@ -28,7 +28,6 @@ namespace {
 
 using Clock = LinkSchedule::Clock;
 
-constexpr int kPriority = 50;
 constexpr std::size_t kMostPacket = 65536;
 constexpr int kReadsInTurn = 32;  // of one device before the others and what is due have theirs
 
@@ -69,7 +68,7 @@ class Emulator::Loop {
       polled_.push_back({.fd = tun, .events = POLLIN, .revents = 0});
     polled_.push_back({.fd = stop_.number(), .events = POLLIN, .revents = 0});
     thread_ = std::thread([this] { run(); });
-    const sched_param priority{.sched_priority = kPriority};
+    const sched_param priority{.sched_priority = Emulator::kPriority};
     // A process that this thread's caller starts must not inherit it, and does not: it is set from
     // here, for that thread alone.
     has_priority_ = pthread_setschedparam(thread_.native_handle(), SCHED_FIFO, &priority) == 0;
@@ -114,8 +113,10 @@ class Emulator::Loop {
   bool wait() {
     Clock::time_point until = Clock::time_point::max();
     if (!due_.empty()) until = due_.top().at - options_.overhead;
-    if (const auto next = schedule_.next())
-      until = std::min(until, *next + schedule_.slack() - options_.overhead);
+    if (const auto next = schedule_.next()) {
+      const auto later = schedule_.slack() - options_.overhead;
+      until = std::min(until, *next + std::max(later, std::chrono::nanoseconds(0)));
+    }
     timespec timeout{};
     if (until != Clock::time_point::max()) {
       const auto left = std::max<std::int64_t>(

@@ -35,6 +35,8 @@ struct EmulatorStatistics {
 // allows it (SCHED_FIFO).
 class Emulator {
  public:
+  static constexpr int kPriority = 50;  // SCHED_FIFO
+
   Emulator(const model::Cluster& cluster, const EmulatorOptions& options);
   ~Emulator();
   Emulator(const Emulator&) = delete;
