@@ -3,6 +3,7 @@
 # make test    install what is missing, build, run every test
 # make bench   the same for the benchmarks; results under out/bench/
 # make fuzz    short runs of the fuzz targets
+# make reference  build, and write the flag tables of docs/reference/commands.md anew
 # make packages  Debian packages under out/packages: tandem, and tandem-worker for devices
 # make arm64   the same for arm64 boards: tandem-worker, cross-compiled
 #
@@ -40,7 +41,7 @@ if (($${#missing[@]})); then \
 fi
 endef
 
-.PHONY: help demo demo-short study test bench fuzz build build-all packages arm64-sysroot arm64 check-packages clean
+.PHONY: help demo demo-short study test bench fuzz build build-all reference packages arm64-sysroot arm64 check-packages clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST)) | sed -n '1,/^$$/p'
@@ -80,6 +81,9 @@ fuzz:
 	@cmake --preset fuzz --log-level=WARNING >/dev/null
 	@cmake --build --preset fuzz --target tandem_fuzz_targets -j $(JOBS)
 	@tests/fuzz/run_fuzz.sh
+
+reference: build study
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/documents/reference.py write build/release/bin/tandem build/release/bin/tandem-study
 
 packages: build
 	@cmake --build --preset release --target tandem_device tandem-study -j $(JOBS)

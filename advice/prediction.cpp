@@ -123,7 +123,7 @@ void fill_result(const model::RunRecorder& recorder, Result& result) {
 Result predicted_result(const Plan& plan, EvaluatorKind evaluator,
                         const model::RunRecorder& recorder) {
   Result result;
-  result.kind = "predicted";
+  result.origin = model::ResultOrigin::predicted;
   result.evaluator = to_string(evaluator);
   result.plan = {.sha256 = planner::plan_sha256(plan),
                  .strategy = plan.strategy,
@@ -313,7 +313,7 @@ Prediction predict_served(const Plan& plan, const ServedWorkload& served,
   for (const model::ServedStep& step : recorder.served()) announcements.add(step.step.batch, 1);
   announcements.describe(result);
   if (served.policy != nullptr) result.environment["policy"] = served.policy->name;
-  result.environment["schedule"] = served.schedule.empty() ? "by the policy" : "of a measured run";
+  result.environment["schedule"] = served.schedule.empty() ? "by the policy" : "of a run";
   if (served.chunk > 0) result.environment["chunk"] = std::to_string(served.chunk);
   if (served.schedule.empty()) {
     const std::int64_t steps = planner::serving_capacity(plan, served.steps).steps;

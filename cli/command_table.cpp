@@ -23,6 +23,7 @@
       "list, inspect or make models (list, inspect, random, convert, shard)")                     \
   ROW(platform, inputs, simulator, "check and print a scenario")                                  \
   ROW(workload, inputs, nothing, "draw requests that arrive over time")                           \
+  ROW(strategies, inputs, nothing, "print what each strategy shards")                             \
   ROW(whatif, questions, simulator, "find the change of devices or links that helps a plan most") \
   ROW(sweep, questions, simulator, "predict a grid of scenarios into a CSV")                      \
   ROW(eval, questions, nothing, "score a model, or a plan of it, on held-out text and recall")    \
@@ -48,7 +49,7 @@ constexpr bool kSimulator = true;
 namespace group {
 constexpr std::string_view start = "Plan, predict, run";
 constexpr std::string_view devices = "Devices";
-constexpr std::string_view inputs = "Models, platforms, workloads";
+constexpr std::string_view inputs = "Models, platforms, workloads, strategies";
 constexpr std::string_view questions = "Questions about a plan";
 constexpr std::string_view moved;
 }  // namespace group

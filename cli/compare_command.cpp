@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <stdexcept>
 #include <system_error>
 
 #include "cli/files/figure.hpp"
@@ -97,7 +98,7 @@ std::vector<const Deviation*> worst_tasks(const Comparison& comparison) {
 }
 
 void print_comparison(const Comparison& comparison, std::ostream& out) {
-  model::Table table({"", "predicted", "measured", "deviation", "percent"});
+  model::Table table({"", "predicted", comparison.run_kind, "deviation", "percent"});
   const auto add = [&](const Deviation& row) {
     table.add({label(row), value_text(row.predicted, row.unit), value_text(row.measured, row.unit),
                signed_text(row.absolute(), row.unit), percent_text(row.percent())});
@@ -122,12 +123,13 @@ void print_comparison(const Comparison& comparison, std::ostream& out) {
         row.name != std::to_string(*comparison.worst_token))
       continue;
     out << "\nworst token: number " << *comparison.worst_token + 1 << ", predicted "
-        << value_text(row.predicted, "s") << ", measured " << value_text(row.measured, "s") << " ("
+        << value_text(row.predicted, "s") << ", " << comparison.run_kind << ' '
+        << value_text(row.measured, "s") << " ("
         << percent_text(row.percent()) << ")\n";
   }
   if (comparison.worst_percent)
     out << "largest deviation of TTFT, mean and median token latency: "
-        << model::fixed(*comparison.worst_percent, 1) << "% of the measured value\n";
+        << model::fixed(*comparison.worst_percent, 1) << "% of the " << comparison.run_kind << " value\n";
 }
 
 template <class T>
@@ -151,6 +153,23 @@ Json to_json(const Comparison& comparison, const std::vector<std::string>& remar
                             {"absolute", nullable(row.absolute())},
                             {"percent", nullable(row.percent())}});
   return json;
+}
+
+// What times of this origin are worth beside a prediction, a line; empty: there is nothing to say.
+std::string_view origin_remark(model::ResultOrigin origin) {
+  switch (origin) {
+    case model::ResultOrigin::replayed:
+      return "replayed on emulated devices at nominal pace: times are calculated from the same sums "
+             "as the prediction's, so they test the program and not the prediction\n";
+    case model::ResultOrigin::measured_emulated:
+      return "measured on emulated devices, compute paced to measured times\n";
+    case model::ResultOrigin::measured_testbed:
+      return "measured on a testbed of network namespaces\n";
+    case model::ResultOrigin::predicted:
+    case model::ResultOrigin::measured:
+      return "";
+  }
+  throw std::logic_error("origin_remark: no such origin");
 }
 
 // Of the trace that a result names.
@@ -189,8 +208,9 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
   std::erase_if(remarks, [](const std::string& remark) { return remark.empty(); });
   std::optional<std::string> merged;
   if (predicted.trace && measured.trace)
-    merged = to_perfetto_json(read_trace(predicted_path, *predicted.trace),
-                              read_trace(measured_path, *measured.trace));
+    merged =
+        to_perfetto_json({{"predicted", read_trace(predicted_path, *predicted.trace)},
+                          {comparison.run_kind, read_trace(measured_path, *measured.trace)}});
 
   FileRoles files;
   files.reads("argument predicted.json", predicted_path);
@@ -217,13 +237,10 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
   } else if (table) {
     print_comparison(comparison, out);
     if (measured.weights_sha256 && !predicted.weights_sha256)
-      out << "measured with weights of SHA-256 " << measured.weights_sha256->substr(0, 16)
+      out << comparison.run_kind << " with weights of SHA-256 "
+          << measured.weights_sha256->substr(0, 16)
           << "; the prediction is for any weights of this geometry\n";
-    if (measured.pace)
-      out << "measured on emulated devices, compute paced to "
-          << (*measured.pace == "nominal" ? "nominal times: compute is right by construction"
-                                          : "measured times")
-          << '\n';
+    out << origin_remark(measured.origin);
   }
   out.flush();
   draw_figure("compare.py", folder / "compare.csv", folder / "compare");

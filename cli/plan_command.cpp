@@ -166,20 +166,20 @@ std::variant<planner::Plan, planner::Infeasible> answer_to(const planner::Reques
   return std::move(made.plan);
 }
 
-// The plan of the way that was taken.
+// The plan of the selected option.
 std::variant<planner::Plan, planner::Infeasible> answer_of(const planner::SpChoice& choice) {
-  if (choice.taken().plan) return *choice.taken().plan;
+  if (choice.selected().plan) return *choice.selected().plan;
   return planner::Infeasible{choice.ntp.reason +
                              "\nwith weights split (--sp tp): " + choice.tp.reason};
 }
 
-// The plan of the way that was taken.
-std::variant<planner::Plan, planner::Infeasible> answer_of(const planner::MovesChoice& choice) {
+// The plan of the selected option.
+std::variant<planner::Plan, planner::Infeasible> answer_of(const planner::DecodeChoice& choice) {
   if (choice.best().plan) return *choice.best().plan;
   planner::Infeasible none;
-  for (const planner::MovesWay& way : choice.ways) {
+  for (const planner::DecodeOption& option : choice.options) {
     none.reason += (none.reason.empty() ? "" : "\n") + std::string("--decode-moves ") +
-                   std::string(to_string(way.moves)) + ": " + way.reason;
+                   std::string(to_string(option.moves)) + ": " + option.reason;
   }
   return none;
 }
@@ -415,7 +415,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   std::optional<MeasuredLoss> loss;
   std::optional<DropAnswer> drop;
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
-  std::optional<planner::MovesChoice> of_moves;
+  std::optional<planner::DecodeChoice> of_moves;
   const auto answer_for = [&](const planner::Request& asked) {
     if (any) return answer_of_any(options, asked, formats, served, choice);
     if (sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
@@ -472,8 +472,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     print_plan(plan, show.file.value_or(""), out);
     if (choice) print_choice(*choice, out);
     if (few) out << '\n' << fewest_text(*few, request.cluster);
-    if (of_two) out << '\n' << text_of(*of_two, objective);
-    if (of_moves) out << '\n' << text_of(*of_moves, objective);
+    if (of_two) out << '\n' << describe(*of_two, objective);
+    if (of_moves) out << '\n' << describe(*of_moves, objective);
     if (drop) print_drop(*drop, *bounded, loss->model, out);
     if (ring) print_ring(plan, *ring, out);
     if (round) print_rate_bound(plan, out);

@@ -72,7 +72,7 @@ Syntax run_syntax() {
           {"emulate", "", "start every device as a process on this machine"},
           kTestbedFlag,
           {"pace", "HOW",
-           "emulated compute: measured or nominal [measured]; in a testbed, measured"},
+           "emulated compute: measured, or nominal, where all times are replayed [measured]"},
           {"dilate", "D", "emulated time passes D times more slowly [as this machine needs]"},
           {"prompt", "TEXT", "prompt [a text of the planned length; required without one]", false,
            true},
@@ -445,7 +445,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   result.metrics.ready_s = std::chrono::duration<double>(done.ready - start).count();
   result.environment["tandem"] = version();
   if (trace_path) {
-    write_file(*trace_path, model::to_perfetto_json(done.trace, "measured"));
+    write_file(*trace_path, model::to_perfetto_json(done.trace, kind_of(result.origin)));
     result.trace = path_from(*trace_path, result_path);
     model::set_communication(result, done.trace);
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws prediction against measurement from the CSV of `tandem compare`.
+"""Draws prediction against run from the CSV of `tandem compare`.
 
 usage: compare.py compare.csv STEM      writes STEM.png and STEM.svg
 """
@@ -9,7 +9,7 @@ import math
 from chart import INK, main, plt
 from matplotlib.ticker import MaxNLocator
 
-PREDICTED, MEASURED = "#3b75af", "#e0862d"
+PREDICTED, RUN = "#3b75af", "#e0862d"
 BYTES = [(2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")]
 SECONDS = [(1, "s"), (1e-3, "ms"), (1e-6, "µs")]
 
@@ -21,9 +21,13 @@ def number(text):
 
 
 def parse(rows):
+    """Returns what the run's column is called: "measured" or "replayed"."""
+    kind = list(rows[0])[5] if rows else "measured"
     for row in rows:
-        for column in ("predicted", "measured", "absolute", "percent"):
+        for column in ("predicted", kind, "absolute", "percent"):
             row[column] = number(row[column])
+        row["run"] = row[kind]
+    return kind
 
 
 def pick(rows, scope, metric):
@@ -52,8 +56,8 @@ def empty(axes, text):
 
 
 def bars(axes, rows, labels, units, quantity):
-    """Predicted beside measured, a group a row, the deviation above each group."""
-    values = [v for r in rows for v in (r["predicted"], r["measured"])]
+    """Predicted beside run, a group a row, the deviation above each group."""
+    values = [v for r in rows for v in (r["predicted"], r["run"])]
     size, unit = unit_for(values, units)
     width = 0.38
     top = max((v for v in values if not math.isnan(v)), default=1.0) / size or 1.0
@@ -61,7 +65,7 @@ def bars(axes, rows, labels, units, quantity):
         heights = []
         for offset, column, colour in (
             (-width / 2, "predicted", PREDICTED),
-            (width / 2, "measured", MEASURED),
+            (width / 2, "run", RUN),
         ):
             value = row[column] / size
             if math.isnan(value):
@@ -99,13 +103,13 @@ def tokens(axes, rows):
     if not rows:
         empty(axes, "fewer than two tokens")
         return
-    size, unit = unit_for([v for r in rows for v in (r["predicted"], r["measured"])], SECONDS)
+    size, unit = unit_for([v for r in rows for v in (r["predicted"], r["run"])], SECONDS)
     positions = [int(r["name"]) + 1 for r in rows]
     few = len(rows) <= 64
     axes.plot(
         positions,
-        [r["measured"] / size for r in rows],
-        color=MEASURED,
+        [r["run"] / size for r in rows],
+        color=RUN,
         linewidth=1.0,
         marker="o" if few else None,
         markersize=3,
@@ -115,12 +119,12 @@ def tokens(axes, rows):
     axes.set_ylabel(f"latency ({unit})")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(min(positions) - 0.5, max(positions) + 0.5)
-    highest = max((v / size for r in rows for v in (r["predicted"], r["measured"]) if not math.isnan(v)), default=1.0)
+    highest = max((v / size for r in rows for v in (r["predicted"], r["run"]) if not math.isnan(v)), default=1.0)
     axes.set_ylim(0, 1.15 * highest or 1.0)
 
 
 def draw(rows):
-    parse(rows)
+    kind = parse(rows)
     figure, axes = plt.subplots(2, 2, figsize=(11, 7.4), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12, rect=(0, 0, 1, 0.94))
     tokens(axes[0][0], pick(rows, "token", "latency"))
@@ -134,7 +138,7 @@ def draw(rows):
             ("token_latency_mean", "token, mean"),
         )
         for row in pick(rows, "run", metric)
-        if not (math.isnan(row["predicted"]) and math.isnan(row["measured"]))
+        if not (math.isnan(row["predicted"]) and math.isnan(row["run"]))
     ]
     bars(axes[0][1], [r for _, r in times], [label for label, _ in times], SECONDS, "time")
 
@@ -152,16 +156,16 @@ def draw(rows):
     figure.legend(
         handles=[
             plt.Rectangle((0, 0), 1, 1, color=PREDICTED, label="predicted"),
-            plt.Rectangle((0, 0), 1, 1, color=MEASURED, label="measured"),
+            plt.Rectangle((0, 0), 1, 1, color=RUN, label=kind),
         ],
         loc="upper right",
         ncols=2,
         frameon=False,
         fontsize=10,
     )
-    figure.text(0.012, 0.972, "Predicted and measured", fontsize=13, fontweight="bold", color=INK, va="center")
+    figure.text(0.012, 0.972, f"Predicted and {kind}", fontsize=13, fontweight="bold", color=INK, va="center")
     figure.text(
-        0.26, 0.971, "percentages: prediction's deviation from the measurement", fontsize=9, color=INK, va="center"
+        0.26, 0.971, f"percentages: prediction's deviation from the {kind} value", fontsize=9, color=INK, va="center"
     )
     return figure
 

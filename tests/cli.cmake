@@ -28,6 +28,7 @@ tandem_tests(
     cli/propositions_command_test.cpp
     cli/rows_command_test.cpp
     cli/sparse_command_test.cpp
+    cli/strategies_command_test.cpp
     cli/head_command_test.cpp
     cli/cache_type_command_test.cpp
     cli/wire_type_command_test.cpp

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "exec/runtime/run_spans.hpp"
@@ -232,6 +233,18 @@ void check_report(const planner::Plan& plan, model::Steps& steps, model::DeviceI
   if (records) check_records(plan, steps, device, account.times);
 }
 
+model::ResultOrigin origin_of(Pace pace) {
+  switch (pace) {
+    case Pace::real:
+      return model::ResultOrigin::measured;
+    case Pace::measured:
+      return model::ResultOrigin::measured_emulated;
+    case Pace::nominal:
+      return model::ResultOrigin::replayed;
+  }
+  throw std::logic_error("origin_of: no such pace");
+}
+
 RunResult merge(const planner::Plan& plan, model::Steps& steps,
                 const std::vector<DeviceAccount>& accounts, bool keep_spans, double dilation,
                 std::vector<model::ServedStep> served) {
@@ -255,7 +268,7 @@ RunResult merge(const planner::Plan& plan, model::Steps& steps,
   }
 
   RunResult merged;
-  merged.result.kind = "measured";
+  merged.result.origin = model::ResultOrigin::measured;  // an emulation says otherwise
   merged.result.evaluator = "exec";
   merged.result.plan = {.sha256 = planner::plan_sha256(plan),
                         .strategy = plan.strategy,

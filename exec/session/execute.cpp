@@ -189,8 +189,10 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
     emulated->describe(done.result);
   } else if (const auto* remote = std::get_if<RemoteAt>(&options.devices)) {
     environment["transport"] = remote->key ? "TCP, TLS 1.3" : "TCP, not encrypted";
-    if (remote->testbed)
-      environment.insert(remote->testbed->environment.begin(), remote->testbed->environment.end());
+    if (const auto& testbed = remote->testbed) {
+      done.result.origin = model::ResultOrigin::measured_testbed;
+      environment.insert(testbed->environment.begin(), testbed->environment.end());
+    }
   } else {
     environment["transport"] = "none";
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// A plan in, tokens out: the page that a program needs to execute a plan. Everything else of exec/
-// is behind it. tests/consumer/consumer.cpp is a program that uses it.
+// A plan in, tokens out: what `tandem run` and the library (include/tandem/run.hpp) execute a plan
+// with. Everything else of exec/ is behind it.
 //
 // A plan comes from a file that `tandem plan` wrote (planner/plan/plan.hpp), or from a search
 // (planner/search/search.hpp; planner/search/local_plan.hpp for this machine alone):

@@ -156,7 +156,7 @@ class GenerationRun {
     }
     result.tokens = generation.tokens;
     if (options_.serve) fill_served(accounts, generation.run);
-    if (run().pace != Pace::real) result.pace = std::string(to_string(run().pace));
+    result.origin = origin_of(run().pace);
     double worst_mean_s = 0.0;
     double worst_s = 0.0;
     for (const DeviceAccount& account : accounts) {

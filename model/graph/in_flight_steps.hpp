@@ -1,7 +1,7 @@
 #pragma once
 
-// The steps in flight of a simulated run, and what happens to them when: the order in which both
-// evaluators run epilogues and tell a scheduler of outcomes.
+// The steps in flight of a simulated run and the times of their next events. Both evaluators use it
+// to run epilogues and to report outcomes to a scheduler in the same order.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,31 +16,31 @@ class InFlightSteps {
  public:
   static constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-  // The next step is submitted; steps are numbered from 0.
+  // Adds the next step; steps are numbered from 0.
   void submit() { in_flight_.push_back({.step = count_++}); }
-  // Say when what the epilogue of a step waits for is there, and when the step has its outcome.
-  // Each is said once.
+  // Set the time at which everything that a step's epilogue waits for is there, and the time of the
+  // step's outcome. Each is set once.
   void set_opens(std::int32_t step, double time) { at(step).opens = time; }
   void set_outcome(std::int32_t step, double time) { at(step).outcome = time; }
-  // Says when the scheduler wants to be asked again.
+  // Sets the time at which the scheduler must be called next.
   void set_until(double time) { until_s_ = time; }
 
   [[nodiscard]] std::size_t size() const { return in_flight_.size(); }
-  [[nodiscard]] std::int32_t count() const { return count_; }  // of steps so far
-  // Whether no step is in flight, and the scheduler does not want to be asked.
+  [[nodiscard]] std::int32_t count() const { return count_; }  // steps submitted so far
+  // Returns whether no step is in flight and no call of the scheduler is due.
   [[nodiscard]] bool over() const { return in_flight_.empty() && until_s_ == kUnknown; }
-  // When the next thing happens that is known of; kUnknown if there is none.
+  // Returns the time of the next event, or kUnknown if none is scheduled.
   [[nodiscard]] double next() const;
-  // Returns the steps whose epilogue is to be taken up by `last`, ascending. Each comes once.
+  // Returns, ascending and each once, the steps whose epilogue is ready by `last`.
   [[nodiscard]] std::vector<std::int32_t> take_epilogues(double last);
-  // Returns the outcomes by `last`, ascending by step; `now` becomes the time at which the
-  // scheduler is asked, or stays if it is not. Their steps are in flight no more.
+  // Removes the steps with an outcome by `last` and returns their outcomes, ascending by step. Sets
+  // `now` to the time at which the scheduler is called; leaves it if no call is due.
   [[nodiscard]] std::vector<StepOutcome> take_outcomes(double last, double& now);
 
  private:
   struct Step {
     std::int32_t step = 0;
-    double opens = kUnknown;  // also once its epilogue is taken up
+    double opens = kUnknown;  // also once its epilogue has been taken
     double outcome = kUnknown;
   };
   [[nodiscard]] Step& at(std::int32_t step);

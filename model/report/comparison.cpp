@@ -16,12 +16,13 @@ namespace tandem::model {
 namespace {
 
 void check_comparable(const Result& predicted, const Result& measured) {
-  if (predicted.kind != "predicted")
-    throw Error("first result: kind '" + predicted.kind +
-                "', expected 'predicted'; give the prediction first, then the measurement");
-  if (measured.kind != "measured")
-    throw Error("second result: kind '" + measured.kind +
-                "', expected 'measured'; give the prediction first, then the measurement");
+  if (predicted.origin != ResultOrigin::predicted)
+    throw Error("first result: kind '" + std::string(kind_of(predicted.origin)) +
+                "', expected 'predicted'; give the prediction first, then the run");
+  if (measured.origin == ResultOrigin::predicted)
+    throw Error(
+        "second result: kind 'predicted', expected 'measured' or 'replayed'; give the prediction "
+        "first, then the run");
   if (predicted.plan.sha256 != measured.plan.sha256)
     throw Error("results are of different plans: sha256 " + predicted.plan.sha256.substr(0, 16) +
                 " (" + predicted.plan.strategy + ", " + predicted.plan.model +
@@ -254,6 +255,7 @@ std::optional<double> Deviation::percent() const {
 Comparison compare(const Result& predicted, const Result& measured) {
   check_comparable(predicted, measured);
   Comparison comparison;
+  comparison.run_kind = kind_of(measured.origin);
   add_run(predicted.metrics, measured.metrics, comparison.rows);
   add_communication(predicted, measured, comparison.rows);
   add_requests(predicted, measured, comparison.rows);
@@ -360,7 +362,8 @@ std::string unlike_weights(const Result& predicted, const Result& measured) {
 
 std::string to_csv(const Comparison& comparison) {
   std::string text =
-      csv_line({"scope", "name", "metric", "unit", "predicted", "measured", "absolute", "percent"});
+      csv_line({"scope", "name", "metric", "unit", "predicted", comparison.run_kind, "absolute",
+                "percent"});
   for (const Deviation& row : comparison.rows) {
     text += csv_line({row.scope, row.name, row.metric, row.unit, number(row.predicted),
                       number(row.measured), number(row.absolute()), number(row.percent())});

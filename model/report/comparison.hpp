@@ -27,6 +27,7 @@ struct Deviation {
 };
 
 struct Comparison {
+  std::string run_kind = "measured";  // of the second result: "measured" or "replayed"
   std::vector<Deviation> rows;  // scopes in the order above
   // The token (from 0) whose latency deviates most, in seconds; absent with fewer than two tokens.
   std::optional<std::size_t> worst_token;

@@ -286,7 +286,7 @@ Transformer Transformer::first_layers(std::int64_t count) const {
   return first;
 }
 
-bool Transformer::layers_alike() const {
+bool Transformer::has_uniform_layers() const {
   return formats.exceptions().empty() && std::ranges::find(windowed, true) == windowed.end();
 }
 

@@ -232,7 +232,7 @@ std::optional<RequestBound> request_bound(const Plan& plan) {
   // Groups divide layers, which the bound of pipelines takes to be whole.
   if (strategy.sharding.splits_layers() && has_groups(plan)) return std::nullopt;
   // The bound takes all layers to be alike.
-  if (!plan.model.layers_alike()) return std::nullopt;
+  if (!plan.model.has_uniform_layers()) return std::nullopt;
   // And every row of a prompt to attend to all before it.
   if (plan.sparse && plan.sparse->drops()) return std::nullopt;
   RequestBound bound{.planned_s = predicted_request_time(plan)};

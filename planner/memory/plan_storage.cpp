@@ -37,7 +37,7 @@ std::vector<model::Batch> largest_batches(const Plan& plan, const model::Extents
 // asked for, wherever they are; whose rows do not suffice for everybody, so that some wait for
 // nobody; and of several sequences, whose last rows lie scattered.
 std::vector<model::Batch> parted_batches(const Plan& plan, const model::Extents& extents) {
-  if (!parts_rows(plan)) return {};
+  if (!splits_rows(plan)) return {};
   constexpr std::int64_t kSteps = 8;  // of lengths up to the number of devices
   const bool generates = plan.model.architecture().generates();
   std::vector<model::Batch> batches;

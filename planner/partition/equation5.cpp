@@ -78,7 +78,7 @@ class Timer {
   double request(const std::function<void(DeviceTasks&, std::int32_t, Range)>& tasks_of,
                  DeviceIndex device) const {
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
-    const bool alike = plan_->model.layers_alike();
+    const bool alike = plan_->model.has_uniform_layers();
     double seconds = 0.0;
     for (const Phase& phase : phases_) {
       model::TaskGraph graph(phase.batch);

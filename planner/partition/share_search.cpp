@@ -281,7 +281,7 @@ class ShareSearch {
   bool memory_binds_ = false;
 };
 
-bool nobody_idle(const Split& split) {
+bool all_busy(const Split& split) {
   for (std::size_t d = 0; d < split.heads.size(); ++d) {
     if (split.heads[d] == 0 && split.columns[d] == 0) return false;
   }
@@ -359,7 +359,7 @@ std::optional<Split> any_split(const Budget& budget) {
 SplitCandidates split_candidates(const Budget& budget, const SplitTime& streamed) {
   std::vector<Split> starts;
   const auto add = [&](std::vector<Split>& splits, Split split) {
-    if (budget.fits(split) && nobody_idle(split) &&
+    if (budget.fits(split) && all_busy(split) &&
         std::find(splits.begin(), splits.end(), split) == splits.end())
       splits.push_back(std::move(split));
   };

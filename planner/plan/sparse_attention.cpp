@@ -153,8 +153,8 @@ void SparseAttention::set_tiles(const std::vector<std::int32_t>& by_level) {
                                 : by_level);
 }
 
-std::vector<model::Range> SparseAttention::heads_alike(std::int32_t layer, std::int32_t level,
-                                                       std::int64_t kv_heads) const {
+std::vector<model::Range> SparseAttention::head_runs(std::int32_t layer, std::int32_t level,
+                                                     std::int64_t kv_heads) const {
   const auto all = static_cast<std::int32_t>(kv_heads);
   std::vector<model::Range> runs;
   for (std::int32_t begin = 0, end = 0; begin < all; begin = end) {

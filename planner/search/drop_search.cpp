@@ -295,7 +295,7 @@ class RatioSearch {
   [[nodiscard]] Infeasible too_slow(const DropCandidate& least) const {
     return {"--max-ttft " + model::to_text(model::Seconds{*bounds_->ttft_s}) +
             ": the least time to the first token is " +
-            model::to_text(model::Seconds{least.checked_s}) + " (" + text_of(least, *loss_) +
+            model::to_text(model::Seconds{least.checked_s}) + " (" + describe(least, *loss_) +
             ", a loss of " + model::fixed(least.loss, 4) +
             "), expected at least that; give it that time, fewer tokens or faster devices"};
   }
@@ -334,7 +334,7 @@ std::variant<DropChoice, Infeasible> choose_drop_exhaustively(const Request& req
   return RatioSearch(request, loss, bounds, true).run();
 }
 
-std::string text_of(const DropCandidate& candidate, const LossModel& loss) {
+std::string describe(const DropCandidate& candidate, const LossModel& loss) {
   if (candidate.levels == 1) return "no levels";
   std::string text = std::to_string(candidate.levels) + " levels";
   const auto drops = [](const std::vector<double>& by_level) { return by_level.back() > 0.0; };

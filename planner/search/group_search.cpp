@@ -160,7 +160,7 @@ StageChain chain_of(const Plan& plan, const Budget& budget, const Groups& groups
     problem.devices.push_back({.fixed_s = times.fixed_s[g],
                                .layer_s = mean_seconds(times.layer_s[g]),
                                .most = longest_run(ends)});
-    if (!plan.model.layers_alike())
+    if (!plan.model.has_uniform_layers())
       chain.stages.push_back(
           {.fixed_s = times.fixed_s[g], .layer_s = times.layer_s[g], .ends = ends});
     std::vector<ChainMessage>& row = problem.messages.emplace_back(groups.size());
@@ -237,7 +237,7 @@ GroupCandidates group_candidates(const Plan& plan, const Groups& groups, const B
   for (const std::vector<double>& weights : {capacities(plan), even, memory}) {
     const Parts parts = parts_by(plan, groups, weights);
     const StageChain chain = chain_of(plan, budget, groups, parts, samples);
-    for (const LayerDeal& deal : layer_deals(chain))
+    for (const LayerAssignment& deal : layer_assignments(chain))
       found.shares.push_back(shares_of(plan, groups, parts, deal.layers, deal.order));
   }
   return found;

@@ -8,7 +8,7 @@ namespace tandem::planner {
 
 std::string idle_devices(const Plan& plan, const Strategy& strategy,
                          const std::vector<model::Share>& shares) {
-  if (strategy.sharding.splits_positions() && !parts_positions(plan))
+  if (strategy.sharding.splits_positions() && !splits_prompt(plan))
     return {};  // only one device has a part
   const std::int64_t block = plan.model.column_block();
   const std::string columns =

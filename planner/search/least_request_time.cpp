@@ -117,7 +117,7 @@ double least_of_more(const model::Program& program, const Ends& ends, model::Act
 
 LeastRequestTime::LeastRequestTime(const Plan& outline)
     : layers_(outline.model.layers),
-      bounded_(outline.model.layers_alike()),
+      bounded_(outline.model.has_uniform_layers()),
       costs_(outline.cost_model()) {
   for (const std::int64_t layers : kTrialLayers) {
     if (few_.empty() || few_.back().model.layers < layers_)

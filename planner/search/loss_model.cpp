@@ -228,7 +228,7 @@ double LossModel::loss(const SparseAttention& sparse) const {
     std::vector<double>& of = dropped.emplace_back(level.size(), 0.0);
     for (std::int32_t layer = band.begin; layer < band.end; ++layer) {
       for (std::size_t n = 0; n < level.size(); ++n) {
-        if (sparse.heads_alike(layer, level[n], heads).size() > 1)
+        if (sparse.head_runs(layer, level[n], heads).size() > 1)
           throw Error(source + ": measured with heads that drop alike, not as layer " +
                       std::to_string(layer) + " of the plan by head; give each level one ratio");
         const double part = sparse.dropped(layer, level[n], 0);

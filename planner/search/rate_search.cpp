@@ -82,7 +82,7 @@ model::Ring request_ring(const Plan& plan) {
 StageTimes stage_times(const Plan& outline, std::int64_t stages, const Probe& probe) {
   const auto with_layers_like = [&](std::int32_t layer) {
     Plan like = outline;
-    like.model = all_like(outline.model, layer, 2 * stages);
+    like.model = uniform_model(outline.model, layer, 2 * stages);
     return like;
   };
   const auto two_like = [&](std::int32_t layer) {
@@ -96,7 +96,7 @@ StageTimes stage_times(const Plan& outline, std::int64_t stages, const Probe& pr
     times.fixed_s.push_back(times.ring.stages[i].compute_s - first_s);
     times.layer_s.push_back({first_s});
   }
-  const std::vector<std::int32_t> alike = first_alike(outline.model);
+  const std::vector<std::int32_t> alike = first_equal_layers(outline.model);
   for (std::size_t layer = 1; layer < alike.size(); ++layer) {
     const auto known = static_cast<std::size_t>(alike[layer]);
     const model::Ring others = known == layer ? two_like(alike[layer]) : model::Ring{};
@@ -126,7 +126,7 @@ StageChain stage_chain(const Budget& budget) {
     const auto d = static_cast<std::size_t>(order[i]);
     problem.devices.push_back(
         {.fixed_s = times.fixed_s[i], .layer_s = mean_seconds(times.layer_s[i])});
-    if (plan.model.layers_alike()) {
+    if (plan.model.has_uniform_layers()) {
       problem.devices.back().most = most_layers(budget, d);
     } else {
       const auto fits = [&](model::Range run) {
@@ -160,7 +160,7 @@ double request_period(const Plan& plan) {
 
 std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget) {
   const Plan& plan = budget.plan();
-  const std::vector<LayerDeal> deals = layer_deals(stage_chain(budget));
+  const std::vector<LayerAssignment> deals = layer_assignments(stage_chain(budget));
   if (deals.empty()) return std::nullopt;
   const std::vector<model::DeviceIndex> given = stage_order(plan);
   std::vector<model::DeviceIndex> order;
@@ -172,9 +172,9 @@ std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget) {
   return layer_shares(plan.model, order, plan.master, layers);
 }
 
-std::vector<LayerDeal> layer_deals(const StageChain& chain) {
+std::vector<LayerAssignment> layer_assignments(const StageChain& chain) {
   const std::optional<ChainSplit> split = fastest_chain(chain.problem);
-  std::vector<LayerDeal> deals;
+  std::vector<LayerAssignment> deals;
   if (chain.stages.empty()) {
     if (split) deals.push_back({.layers = split->layers, .order = split->order});
     return deals;
@@ -204,7 +204,7 @@ std::optional<std::vector<std::int64_t>> fastest_runs(const Budget& budget, std:
 }
 
 std::optional<RateBound> rate_bound(const Plan& plan) {
-  if (has_groups(plan) || !plan.model.layers_alike()) return std::nullopt;
+  if (has_groups(plan) || !plan.model.has_uniform_layers()) return std::nullopt;
   Plan outline = plan;
   outline.devices.clear();
   std::vector<double> exchange;

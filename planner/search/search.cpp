@@ -132,7 +132,7 @@ std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int
   const std::vector<double> alike(plan.profiles.size(), 1.0);
   const std::vector<model::Share> shares =
       !groups.empty()                  ? even_group_shares(plan, groups)
-      : strategy.sharding.replicates() ? alike_shares(plan, strategy)
+      : strategy.sharding.replicates() ? uniform_shares(plan, strategy)
       : strategy.sharding.splits_layers()
           ? layer_shares(plan.model, stage_order(plan), plan.master,
                          proportional_shares(alike, plan.model.layers), rounds)
@@ -199,7 +199,7 @@ class PlanSearch {
     const bool streams = std::ranges::any_of(windows, &Window::streams);
     ShareCandidates found =
         candidates(budget, streams ? split_time(outline_, budget, request_->window) : SplitTime{});
-    if (head_unit(outline_) > 1 && is_sought(outline_.partition)) {
+    if (head_unit(outline_) > 1 && is_searched(outline_.partition)) {
       for (Shares& shares : found.shares) take_whole_kv_heads(outline_.model, shares);
     }
     drop_repeated(found.shares);
@@ -310,11 +310,11 @@ namespace {
 Plan likely_plan(const Request& request, const Strategy& strategy, const AllreduceChoice& wanted) {
   Plan plan = outline(request, strategy, {.allreduce = wanted, .layout = {}});
   if (strategy.sharding.replicates()) {
-    for (const model::Share& share : alike_shares(plan, strategy))
+    for (const model::Share& share : uniform_shares(plan, strategy))
       plan.devices.push_back({.share = share, .memory = {}});
     return plan;
   }
-  const bool by_speed = is_sought(plan.partition);
+  const bool by_speed = is_searched(plan.partition);
   const Split split =
       proportional_split(plan.model, by_speed ? capacities(plan) : given_proportions(plan));
   for (const model::Share& share : to_shares(plan.model, plan.master, split))

@@ -92,7 +92,7 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
   const bool rate = by_rate(plan, request.objective);
   // Where it matters which layers a device has.
   std::optional<std::vector<std::int64_t>> runs;
-  if ((chooses || exact) && rounds == 1 && !plan.model.layers_alike())
+  if ((chooses || exact) && rounds == 1 && !plan.model.has_uniform_layers())
     runs = fastest_runs(budget, rate ? samples_in_flight(plan) : 1);
   std::vector<std::int64_t> first;
   if (balances) first = balanced_layers(budget, weights);
@@ -203,7 +203,7 @@ ShareCandidates position_candidates(const Plan& plan, const Budget& budget) {
     return {.shares = {
                 shares_by_position(plan, positions_in_proportion(plan, given_proportions(plan)))}};
   }
-  if (!parts_positions(plan)) return {.shares = {alike_shares(plan, find_strategy(plan.strategy))}};
+  if (!splits_prompt(plan)) return {.shares = {uniform_shares(plan, find_strategy(plan.strategy))}};
   const std::vector<double> speeds = capacities(plan);
   const std::vector<std::int64_t> most = most_positions(plan, budget);
   ShareCandidates candidates;
@@ -272,7 +272,7 @@ Shares whole_shares(const Plan& plan) {
   return shares;
 }
 
-Shares alike_shares(const Plan& plan, const Strategy& strategy) {
+Shares uniform_shares(const Plan& plan, const Strategy& strategy) {
   const std::vector<double> alike(plan.profiles.size(), 1.0);
   if (strategy.sharding.divides_work()) return shares_in_parts(plan, alike);
   if (strategy.sharding.splits_positions())
@@ -305,7 +305,7 @@ ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Bu
   return {.shares = {to_shares(plan.model, plan.master, master_alone(plan))}};
 }
 
-bool is_sought(const std::string& partition) {
+bool is_searched(const std::string& partition) {
   return partition == kAutoPartition || partition == kExactPartition || partition == "galaxy";
 }
 

@@ -17,7 +17,7 @@ struct PropositionsReport {
   DrawsResult draws{};
   Simulations simulations{};
   std::vector<SeriesPoint> boundary{};
-  std::vector<BoundaryPoint> measured{};
+  std::vector<BoundaryPoint> replayed{};
   // Everything equal or explained.
   [[nodiscard]] bool sound() const;
 };

@@ -11,11 +11,12 @@ namespace {
 using tandem::model::Comparison;
 using tandem::model::Deviation;
 using tandem::model::Result;
+using tandem::model::ResultOrigin;
 using tandem::model::TaskKind;
 
-Result result(const std::string& kind, const std::vector<double>& token_times) {
+Result result(ResultOrigin origin, const std::vector<double>& token_times) {
   Result r;
-  r.kind = kind;
+  r.origin = origin;
   r.plan.sha256 = std::string(64, 'a');
   r.metrics.ttft_s = token_times.empty() ? 0.0 : token_times.front();
   r.metrics.token_times_s = token_times;
@@ -70,7 +71,7 @@ TEST_CASE("model/comparison: a deviation is predicted minus measured, in percent
 
 TEST_CASE("model/comparison: token latencies are gaps, the first token has its TTFT") {
   const Comparison c =
-      compare(result("predicted", {1.0, 2.0, 3.0, 4.0}), result("measured", {2.0, 3.0, 4.0, 7.0}));
+      compare(result(ResultOrigin::predicted, {1.0, 2.0, 3.0, 4.0}), result(ResultOrigin::measured, {2.0, 3.0, 4.0, 7.0}));
   SUBCASE("mean: (1 + 1 + 1) / 3 = 1 against (1 + 1 + 3) / 3 = 5/3") {
     CHECK(row(c, "run", "", "token_latency_mean").predicted == doctest::Approx(1.0));
     CHECK(row(c, "run", "", "token_latency_mean").measured == doctest::Approx(5.0 / 3.0));
@@ -93,22 +94,22 @@ TEST_CASE("model/comparison: token latencies are gaps, the first token has its T
 
 TEST_CASE("model/comparison: what only one result has, has one side") {
   SUBCASE("3 tokens against 2") {
-    const Comparison c = compare(result("predicted", {1, 2, 3}), result("measured", {1, 2}));
+    const Comparison c = compare(result(ResultOrigin::predicted, {1, 2, 3}), result(ResultOrigin::measured, {1, 2}));
     CHECK(row(c, "token", "2", "latency").predicted == doctest::Approx(1.0));
     CHECK_FALSE(row(c, "token", "2", "latency").measured);
   }
   SUBCASE("a single token: no latency, no worst token") {
-    const Comparison c = compare(result("predicted", {1}), result("measured", {1}));
+    const Comparison c = compare(result(ResultOrigin::predicted, {1}), result(ResultOrigin::measured, {1}));
     CHECK_FALSE(row(c, "run", "", "token_latency_mean").predicted);
     CHECK_FALSE(c.worst_token);
     CHECK(c.worst_percent == 0.0);
   }
   SUBCASE("a device and a task kind of the measurement only") {
-    Result measured = result("measured", {1, 2});
+    Result measured = result(ResultOrigin::measured, {1, 2});
     measured.devices.emplace_back().name = "desk";
     measured.devices[0].bytes_sent = 7.0;
     measured.task_kinds.push_back({"desk", TaskKind::attend, {.count = 4, .total_s = 2.0}});
-    const Comparison c = compare(result("predicted", {1, 2}), measured);
+    const Comparison c = compare(result(ResultOrigin::predicted, {1, 2}), measured);
     CHECK_FALSE(row(c, "device", "desk", "sent").predicted);
     CHECK(row(c, "device", "desk", "sent").measured == 7.0);
     CHECK(row(c, "task", "desk/attend", "mean").measured == 0.5);  // 2 s / 4
@@ -116,11 +117,11 @@ TEST_CASE("model/comparison: what only one result has, has one side") {
 }
 
 TEST_CASE("model/comparison: only a prediction and a measurement of one plan compare") {
-  Result other = result("measured", {1});
+  Result other = result(ResultOrigin::measured, {1});
   other.plan.sha256 = std::string(64, 'b');
-  CHECK_THROWS_AS((void)compare(result("predicted", {1}), other), tandem::Error);
-  CHECK_THROWS_AS((void)compare(result("measured", {1}), result("measured", {1})), tandem::Error);
-  CHECK_THROWS_AS((void)compare(result("predicted", {1}), result("predicted", {1})), tandem::Error);
+  CHECK_THROWS_AS((void)compare(result(ResultOrigin::predicted, {1}), other), tandem::Error);
+  CHECK_THROWS_AS((void)compare(result(ResultOrigin::measured, {1}), result(ResultOrigin::measured, {1})), tandem::Error);
+  CHECK_THROWS_AS((void)compare(result(ResultOrigin::predicted, {1}), result(ResultOrigin::predicted, {1})), tandem::Error);
 }
 
 TEST_CASE("model/comparison: CSV leaves absent values empty and quotes names with commas") {
@@ -133,8 +134,8 @@ TEST_CASE("model/comparison: CSV leaves absent values empty and quotes names wit
 
 TEST_CASE("model/comparison: results of other lengths are told of") {
   using tandem::model::unlike_lengths;
-  Result predicted = result("predicted", {1.0, 2.0, 3.0});
-  Result measured = result("measured", {1.0, 2.0, 3.0});
+  Result predicted = result(ResultOrigin::predicted, {1.0, 2.0, 3.0});
+  Result measured = result(ResultOrigin::measured, {1.0, 2.0, 3.0});
   CHECK(unlike_lengths(predicted, measured).empty());
   measured.environment["prompt_tokens"] = "19";
   CHECK(unlike_lengths(predicted, measured).empty());  // of one it is not known
@@ -152,7 +153,7 @@ TEST_CASE("model/comparison: results of other lengths are told of") {
 TEST_CASE("model/comparison: many requests that differ are reported") {
   using tandem::model::unlike_lengths;
   const auto of = [](std::int32_t prompt, std::int32_t tokens) {
-    Result made = result("predicted", {1.0});
+    Result made = result(ResultOrigin::predicted, {1.0});
     add_request(made, "a", 5, 2);
     add_request(made, "b", prompt, tokens);
     return made;
@@ -162,7 +163,7 @@ TEST_CASE("model/comparison: many requests that differ are reported") {
             .starts_with("request 'b': a prompt of 7 tokens was predicted, one of 8 measured;"));
   CHECK(unlike_lengths(of(7, 3), of(7, 2))
             .starts_with("request 'b': 3 new tokens were predicted, 2 measured;"));
-  Result one = result("measured", {1.0});
+  Result one = result(ResultOrigin::measured, {1.0});
   add_request(one, "request", 5, 2);
   CHECK(unlike_lengths(of(7, 3), one).starts_with("request 'a' was predicted, but not measured;"));
   CHECK(unlike_lengths(one, of(7, 3)).starts_with("request 'request' was predicted, but not"));
@@ -175,8 +176,8 @@ TEST_CASE("model/comparison: many requests that differ are reported") {
 
 TEST_CASE("model/comparison: results of other weights say so, where both are known") {
   using tandem::model::unlike_weights;
-  Result predicted = result("predicted", {1.0});
-  Result measured = result("measured", {1.0});
+  Result predicted = result(ResultOrigin::predicted, {1.0});
+  Result measured = result(ResultOrigin::measured, {1.0});
   CHECK(unlike_weights(predicted, measured).empty());
   measured.weights_sha256 = std::string(64, 'a');
   CHECK(unlike_weights(predicted, measured).empty());

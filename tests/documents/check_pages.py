@@ -103,7 +103,7 @@ def check_links(page):
 
 
 def check_paths(page):
-    tops = "model|planner|sim|exec|study|cli|tests|bench|plots|scenarios|cmake|docs|\\.ci|include|advice|serve"
+    tops = "model|planner|sim|exec|study|cli|tests|bench|plots|scenarios|cmake|docs|\\.ci|include|advice|api|serve"
     for number, line in prose(page):
         for word in re.findall(r"`([^`]+)`", line):
             word = re.sub(r"/NAME(?![A-Z]).*", "/", word)  # a file that the reader writes

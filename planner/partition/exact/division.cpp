@@ -81,8 +81,7 @@ class Divider {
   }
 
   [[nodiscard]] std::int64_t least_units(std::int64_t heads) const {
-    return std::max(problem_->least_units,
-                    std::int64_t{problem_->nobody_idle && heads == 0 ? 1 : 0});
+    return std::max(problem_->least_units, std::int64_t{problem_->all_busy && heads == 0 ? 1 : 0});
   }
 
   // Whether heads [begin, begin + count) touch one key/value head more than they need.

@@ -116,11 +116,11 @@ std::optional<std::vector<std::int64_t>> fastest_runs(const RunProblem& problem)
   return counts;
 }
 
-std::vector<std::int32_t> first_alike(const model::Transformer& transformer) {
+std::vector<std::int32_t> first_equal_layers(const model::Transformer& transformer) {
   std::vector<std::pair<model::Transformer, std::int32_t>> kinds;
   std::vector<std::int32_t> first;
   for (std::int32_t layer = 0; layer < transformer.layers; ++layer) {
-    model::Transformer like = all_like(transformer, layer, 1);
+    model::Transformer like = uniform_model(transformer, layer, 1);
     auto kind = std::ranges::find(kinds, like, [](const auto& known) { return known.first; });
     if (kind == kinds.end()) kind = kinds.insert(kind, {std::move(like), layer});
     first.push_back(kind->second);
@@ -128,8 +128,8 @@ std::vector<std::int32_t> first_alike(const model::Transformer& transformer) {
   return first;
 }
 
-model::Transformer all_like(const model::Transformer& transformer, std::int32_t layer,
-                            std::int64_t count) {
+model::Transformer uniform_model(const model::Transformer& transformer, std::int32_t layer,
+                                 std::int64_t count) {
   model::Transformer made = transformer;
   made.layers = count;
   for (std::vector<bool>* const by_layer : {&made.windowed, &made.unrotated}) {

@@ -108,7 +108,7 @@ std::vector<DeviceIndex> position_order(const Plan& plan) {
   return devices;
 }
 
-bool parts_positions(const Plan& plan) {
+bool splits_prompt(const Plan& plan) {
   return plan.workload.prompt_tokens >= std::int64_t{2} * plan.cluster.size();
 }
 
@@ -117,7 +117,7 @@ std::vector<std::int64_t> positions_in_proportion(const Plan& plan,
   const std::vector<DeviceIndex> order = position_order(plan);
   std::vector<std::int64_t> counts(order.size());
   const std::int64_t prompt = plan.workload.prompt_tokens;
-  if (!parts_positions(plan)) {
+  if (!splits_prompt(plan)) {
     counts[static_cast<std::size_t>(order.back())] = prompt;
     return counts;
   }

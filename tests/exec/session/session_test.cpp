@@ -256,7 +256,7 @@ TEST_CASE("exec/session: the result says what every device did") {
   const model::Result& result = generation.run.result;
   CHECK(result.tokens == home.expected(plan));
   CHECK(result.metrics.token_times_s.size() == 5);
-  CHECK_FALSE(result.pace.has_value());
+  CHECK(result.origin == model::ResultOrigin::measured);
   double wire_bytes = 0.0;
   std::set<std::tuple<std::int32_t, model::TaskIndex, model::TaskKind>> seen;
   int copies = 0;
