@@ -201,7 +201,7 @@ void measure(exec::Testbed& testbed, const Settings& settings) {
   for (const Line& line : lines) {
     for (int i = 0; i < 3; ++i) transfer_s(std::span(&line, 1), 4U << 20);
   }
-  static_cast<void>(testbed.emulator().take_statistics());
+  static_cast<void>(testbed.take_statistics());
   for (const std::size_t bytes : {4UL, 1024UL, 16384UL, 65536UL, 1UL << 20, 4UL << 20}) {
     std::vector<double> times;
     for (int i = 0; i < settings.repetitions; ++i) times.push_back(transfer_s(first, bytes));
@@ -224,10 +224,10 @@ void measure(exec::Testbed& testbed, const Settings& settings) {
           model::quantile(times, 0.5), expected(kSenders * static_cast<double>(bytes)));
   }
   const Clock::time_point start = Clock::now();
-  static_cast<void>(testbed.emulator().take_statistics());
+  static_cast<void>(testbed.take_statistics());
   const std::size_t bulk = settings.repetitions < 10 ? std::size_t{4} << 20 : std::size_t{16} << 20;
   const double total_s = transfer_s(lines, bulk);
-  const exec::EmulatorStatistics statistics = testbed.emulator().take_statistics();
+  const exec::EmulatorStatistics statistics = testbed.take_statistics();
   const double wall_s = std::chrono::duration<double>(Clock::now() - start).count();
   print("incast of " + std::to_string(kSenders) + " times " + size_text(bulk), total_s,
         expected(kSenders * static_cast<double>(bulk)));

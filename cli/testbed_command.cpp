@@ -155,21 +155,20 @@ void say(const TestbedSession& session, const std::string& line) {
 int run_plans(const TestbedSession& session, const std::vector<PlannedRun>& plans,
               exec::Cancellation& end) {
   exec::Supervisor supervisor(*session.cluster, session.options, end);
-  exec::Emulator& emulator = supervisor.testbed().emulator();
-  if (const std::string remark = supervisor.testbed().remark(); !remark.empty())
-    say(session, remark);
+  exec::Testbed& testbed = supervisor.testbed();
+  if (const std::string remark = testbed.remark(); !remark.empty()) say(session, remark);
   int worst = 0;
   for (const PlannedRun& planned : plans) {
     exec::PlanRun run = session.run;
     run.words.insert(run.words.begin(), planned.path);
     if (session.results)
       run.words.insert(run.words.end(), {"--out", session.result_of(planned).string()});
-    static_cast<void>(emulator.take_statistics());
+    static_cast<void>(testbed.take_statistics());
     const auto start = std::chrono::steady_clock::now();
     const int code = supervisor.run(planned.plan, run);
     const double wall_s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const exec::EmulatorStatistics statistics = emulator.take_statistics();
+    const exec::EmulatorStatistics statistics = testbed.take_statistics();
     constexpr int kAnswerNo = 3;  // the run was done
     if (worst == 0) worst = code;
     if (code != 0 && code != kAnswerNo) break;

@@ -102,9 +102,9 @@ std::optional<LinkSchedule::Clock::time_point> LinkSchedule::next() const {
 void LinkSchedule::arrive(const Travel& travel, std::vector<Delivery>& deliveries) {
   const Step& step = step_of(travel);
   Server& server = servers_[step.server];
-  if (server.served.empty()) server.served.resize(routes_.size());
-  const double tag = std::max(server.virtual_time, server.served[travel.pair]);
-  server.served[travel.pair] = tag + travel.bytes;
+  double& served = server.served[travel.pair];
+  const double tag = std::max(server.virtual_time, served);
+  served = tag + travel.bytes;
   server.queue.push({.tag = tag, .order = order_++, .travel = travel});
   serve(step.server, travel.head, deliveries);
 }

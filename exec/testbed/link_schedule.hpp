@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <queue>
+#include <unordered_map>
 #include <vector>
 
 #include "model/cluster/cluster.hpp"
@@ -67,9 +68,10 @@ class LinkSchedule {
   };
   struct Server {  // a link, one direction of it, or what one pair has of it
     Time free = 0.0;
-    double virtual_time = 0.0;   // bytes
-    bool wakes = false;          // an event for its queue is pending
-    std::vector<double> served;  // by pair: the virtual time at which its last packet ends
+    double virtual_time = 0.0;  // bytes
+    bool wakes = false;         // an event for its queue is pending
+    // By pair: the virtual time at which its last packet ends.
+    std::unordered_map<std::uint32_t, double> served;
     std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> queue;
   };
   struct Step {  // a hop of a route

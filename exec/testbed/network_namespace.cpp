@@ -17,7 +17,9 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <thread>
+#include <vector>
 
 #include "exec/testbed/netlink.hpp"
 #include "model/base/error.hpp"
@@ -192,6 +194,24 @@ std::string NetworkNamespace::get(const std::string& name) const {
   std::string value;
   run([&] { value = network_setting(name); });
   return value;
+}
+
+std::int64_t NetworkNamespace::lost_packets() const {
+  std::int64_t lost = 0;
+  run([&] {
+    // Lines "device: bytes packets errors drop ...", eight numbers received and eight sent.
+    std::ifstream devices("/proc/thread-self/net/dev");
+    for (std::string line; std::getline(devices, line);) {
+      const std::size_t colon = line.find(':');
+      if (colon == std::string::npos || line.find(kDevice) > colon) continue;
+      std::istringstream numbers(line.substr(colon + 1));
+      std::vector<std::int64_t> counts{std::istream_iterator<std::int64_t>(numbers), {}};
+      constexpr std::size_t kReceivedDrops = 3;
+      constexpr std::size_t kSentDrops = 11;
+      if (counts.size() > kSentDrops) lost += counts[kReceivedDrops] + counts[kSentDrops];
+    }
+  });
+  return lost;
 }
 
 std::string network_setting(const std::string& name) {

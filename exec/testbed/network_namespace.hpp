@@ -45,6 +45,8 @@ class NetworkNamespace {
   // (name, value, the system's reason).
   void set(const std::string& name, std::string_view value) const;
   [[nodiscard]] std::string get(const std::string& name) const;
+  // Packets that the TUN device had no room for, so far.
+  [[nodiscard]] std::int64_t lost_packets() const;
 
  private:
   model::Descriptor namespace_;

@@ -113,6 +113,16 @@ std::vector<model::Bytes> memory_of(const model::Cluster& cluster) {
   return memory;
 }
 
+// Throws Error if a device of `plan` was ended for the memory that it used.
+void check_exhaustion(const MemoryGroups& groups, const planner::Plan& plan) {
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (!groups.was_exhausted(d)) continue;
+    const model::Device& device = plan.cluster.devices()[d];
+    throw Error("testbed: device '" + device.name + "' has used all of its memory, " +
+                to_text(device.memory) + " in the platform, and was ended; give it more there");
+  }
+}
+
 Testbed dilated_testbed(const model::Cluster& cluster, const SupervisorOptions& options) {
   check_testbed(cluster);
   return {dilated(cluster, options.dilation), options.tcp};
@@ -157,17 +167,23 @@ int Supervisor::run(const planner::Plan& plan, const PlanRun& run) {
                       .memory_group = groups.entrance(i)});
   }
   const Key key = random_key();
-  const LocalCluster workers({.program = options_.program,
-                              .key = key,
-                              .cache_dir = run.cache_dir,
-                              .cache_bytes = run.cache_bytes,
-                              .verify = run.verify,
-                              .kernels = run.kernels,
-                              .turn_fd = turn_.descriptor(),
-                              .wanted = workers_of(plan),
-                              .places = places});
+  std::optional<LocalCluster> workers;
+  try {
+    workers.emplace(LocalClusterOptions{.program = options_.program,
+                                        .key = key,
+                                        .cache_dir = run.cache_dir,
+                                        .cache_bytes = run.cache_bytes,
+                                        .verify = run.verify,
+                                        .kernels = run.kernels,
+                                        .turn_fd = turn_.descriptor(),
+                                        .wanted = workers_of(plan),
+                                        .places = places});
+  } catch (const Error&) {
+    check_exhaustion(groups, plan);
+    throw;
+  }
   const model::Descriptor hosts =
-      memory_file("tandem-hosts", hosts_text(plan, workers.endpoints(), testbed_));
+      memory_file("tandem-hosts", hosts_text(plan, workers->endpoints(), testbed_));
   const model::Descriptor secret(key_memory_file(key));
   std::vector<std::string> words{options_.program.string(), "run"};
   words.insert(words.end(), run.words.begin(), run.words.end());
@@ -187,12 +203,7 @@ int Supervisor::run(const planner::Plan& plan, const PlanRun& run) {
   }
   const int status = child.wait();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
-  for (std::size_t d = 0; d < places.size(); ++d) {
-    if (!groups.was_exhausted(d)) continue;
-    const model::Device& device = plan.cluster.devices()[d];
-    throw Error("testbed: device '" + device.name + "' has used all of its memory, " +
-                to_text(device.memory) + " in the platform, and was ended; give it more there");
-  }
+  check_exhaustion(groups, plan);
   if (!WIFEXITED(status))
     throw Error("testbed: the master's process was ended by signal " +
                 std::to_string(WTERMSIG(status)) + "; run it again");

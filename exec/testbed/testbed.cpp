@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "exec/testbed/calibration.hpp"
 #include "model/base/error.hpp"
@@ -87,19 +88,26 @@ std::map<std::string, std::string> Testbed::environment() const {
            emulator_->has_priority() ? "emulator SCHED_FIFO" : "emulator without priority"}};
 }
 
+EmulatorStatistics Testbed::take_statistics() {
+  EmulatorStatistics statistics = emulator_->take_statistics();
+  std::int64_t lost = 0;
+  for (const NetworkNamespace& space : namespaces_) lost += space.lost_packets();
+  statistics.lost += lost - std::exchange(lost_before_, lost);
+  return statistics;
+}
+
 std::string Testbed::remark() const {
-  const double least_s = std::chrono::duration<double>(overhead_).count();
+  const double overhead_s = std::chrono::duration<double>(overhead_).count();
   for (model::DeviceIndex from = 0; from < cluster_.size(); ++from) {
     for (model::DeviceIndex to = 0; to < cluster_.size(); ++to) {
       if (from == to) continue;
-      const model::Seconds latency = cluster_.route(from, to).latency;
-      if (latency.value() >= least_s) continue;
-      const auto name = [&](model::DeviceIndex d) {
-        return cluster_.devices()[static_cast<std::size_t>(d)].name;
-      };
-      return "messages from '" + name(from) + "' to '" + name(to) + "' take at least " +
-             to_text(model::Seconds{least_s}) + ", the emulator's own time, instead of " +
-             to_text(latency);
+      const model::LinkIndex last = cluster_.route(from, to).hops.back().link;
+      const model::Link& link = cluster_.links()[static_cast<std::size_t>(last)];
+      if (link.latency.value() >= overhead_s) continue;
+      return "messages to '" + cluster_.devices()[static_cast<std::size_t>(to)].name +
+             "' may be late by " + to_text(model::Seconds{overhead_s - link.latency.value()}) +
+             ": the latency of link '" + link.name + "' is " + to_text(link.latency) +
+             ", and the emulator takes " + to_text(model::Seconds{overhead_s});
     }
   }
   return "";

@@ -31,7 +31,9 @@ class Testbed {
 
   [[nodiscard]] const std::vector<NetworkNamespace>& namespaces() const { return namespaces_; }
   [[nodiscard]] std::uint32_t address(model::DeviceIndex device) const;
-  [[nodiscard]] Emulator& emulator() { return *emulator_; }
+  // Of the emulator, packets included that a namespace's full TUN device has lost; since the
+  // beginning or the last call.
+  [[nodiscard]] EmulatorStatistics take_statistics();
   // What packets take beside the links' time, measured at the start and subtracted since.
   [[nodiscard]] std::chrono::nanoseconds overhead() const { return overhead_; }
   // How the network is made, for a result's environment.
@@ -45,6 +47,7 @@ class Testbed {
   TcpChoice tcp_;
   std::vector<NetworkNamespace> namespaces_;  // by DeviceIndex
   std::chrono::nanoseconds overhead_{};
+  std::int64_t lost_before_ = 0;  // by TUN devices
   std::unique_ptr<Emulator> emulator_;
 };
 
