@@ -62,7 +62,7 @@ constexpr std::array kHandedOn{
 
 void require_root() {
   if (::geteuid() == 0) return;
-  throw Error("testbed: user " + std::to_string(::geteuid()) +
+  throw Error("user " + std::to_string(::geteuid()) +
               ", expected root, who may make network namespaces; run it with sudo, or use `tandem "
               "run --emulate`");
 }
@@ -177,7 +177,7 @@ int run_plans(const TestbedSession& session, const std::vector<PlannedRun>& plan
                      model::fixed(statistics.mean_late_s * 1e6, 0) + " us late in the mean, " +
                      std::to_string(statistics.lost) + " lost");
     if (statistics.lost > 0)
-      throw Error("testbed: " + planned.path + ": " + std::to_string(statistics.lost) +
+      throw Error(planned.path + ": " + std::to_string(statistics.lost) +
                   " packets were lost, expected none; run it again when this machine is quiet");
   }
   return worst;

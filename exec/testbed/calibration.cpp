@@ -29,7 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 [[noreturn]] void fail_to_measure(const char* what) {
-  throw Error(std::string("testbed: measuring the emulator: ") + what + ": " +
+  throw Error(std::string("measuring the packet emulator: ") + what + ": " +
               model::system_fault(errno, "run it again"));
 }
 
@@ -172,7 +172,7 @@ std::chrono::nanoseconds measure_emulator_overhead(std::span<const NetworkNamesp
   const std::chrono::nanoseconds overhead = emulated - kLatency - loopback;
   constexpr std::chrono::microseconds kPlausible{400};
   if (overhead > kPlausible)
-    throw Error("testbed: the emulator takes " +
+    throw Error("the packet emulator takes " +
                 to_text(model::Seconds{std::chrono::duration<double>(overhead).count()}) +
                 " for a packet, expected at most 0.4 ms; run it again when this machine is quiet");
   return std::max(std::chrono::nanoseconds(0), overhead);

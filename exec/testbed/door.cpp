@@ -33,7 +33,7 @@ std::pair<sockaddr_un, socklen_t> door_address() {
 model::Descriptor local_socket() {
   model::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.is_open())
-    throw Error("testbed: no socket: " + model::system_fault(errno, "close other programs"));
+    throw Error("testbed's door: no socket: " + model::system_fault(errno, "close other programs"));
   return socket;
 }
 
@@ -44,8 +44,7 @@ std::optional<model::Descriptor> knock() {
   if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), size) == 0)
     return socket;
   if (errno == ECONNREFUSED) return std::nullopt;
-  throw Error("testbed: cannot ask the one that is up: " +
-              model::system_fault(errno, "run as root"));
+  throw Error("cannot ask the testbed that is up: " + model::system_fault(errno, "run as root"));
 }
 
 // Returns what comes until the end of a line, or of the connection.
@@ -93,8 +92,8 @@ Door::Door(const std::string& platform, std::function<void()> on_down)
       if (const auto greeting = read_greeting(other->number())) found = to_text(*greeting);
     }
     if (error != EADDRINUSE)
-      throw Error("testbed: no door: " + model::system_fault(error, "run it again"));
-    throw Error("testbed: one is up already" + (found.empty() ? "" : ", " + found) +
+      throw Error("testbed's door: " + model::system_fault(error, "run it again"));
+    throw Error("a testbed is up already" + (found.empty() ? "" : ", " + found) +
                 ", expected none; end it with `tandem testbed down`");
   }
   ::listen(socket_.number(), 4);
@@ -142,12 +141,12 @@ std::optional<TestbedAtDoor> take_down(const std::string& platform,
   std::optional<TestbedAtDoor> found = read_greeting(door->number());
   if (!found) return std::nullopt;
   if (!platform.empty() && platform != found->platform)
-    throw Error("testbed: the one that is up is of platform " + to_text(*found) + ", not '" +
-                platform + "'; run `tandem testbed down` without a platform to end it");
+    throw Error("the testbed that is up is of platform " + to_text(*found) + ", not '" + platform +
+                "'; run `tandem testbed down` without a platform to end it");
   ::send(door->number(), kDown.data(), kDown.size(), MSG_NOSIGNAL);
   pollfd ending{.fd = door->number(), .events = POLLIN, .revents = 0};
   if (::poll(&ending, 1, static_cast<int>(patience.count())) <= 0)
-    throw Error("testbed: " + to_text(*found) + " has not ended within " +
+    throw Error("testbed of " + to_text(*found) + " has not ended within " +
                 std::to_string(patience.count() / 1000) + " s; end it with `kill -9 " +
                 std::to_string(found->process) + "`");
   return found;

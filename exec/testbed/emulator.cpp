@@ -63,7 +63,8 @@ class Emulator::Loop {
       : options_(options), schedule_(cluster), stop_(eventfd(0, EFD_CLOEXEC)) {
     require(options.tuns.size() == cluster.devices().size(), "Emulator: a TUN device a device");
     if (!stop_.is_open())
-      throw Error("testbed: no event: " + model::system_fault(errno, "close other programs"));
+      throw Error("packet emulator: no event: " +
+                  model::system_fault(errno, "close other programs"));
     for (const int tun : options.tuns)
       polled_.push_back({.fd = tun, .events = POLLIN, .revents = 0});
     polled_.push_back({.fd = stop_.number(), .events = POLLIN, .revents = 0});

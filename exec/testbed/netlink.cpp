@@ -59,7 +59,7 @@ void NetlinkRequest::end(std::size_t begun) {
 
 void NetlinkRequest::send(const std::string& what) {
   const auto fail = [&](int error) {
-    throw Error("testbed: " + what + ": " +
+    throw Error("network namespace: " + what + ": " +
                 model::system_fault(error, "run as root, on a kernel with network namespaces"));
   };
   put(bytes_, 0, static_cast<std::uint32_t>(bytes_.size()));

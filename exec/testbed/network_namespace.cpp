@@ -35,7 +35,7 @@ constexpr std::string_view kNetworkRemedy =
     "run as root, on a kernel with TUN (/dev/net/tun) and network namespaces";
 
 [[noreturn]] void fail_namespace(const std::string& what) {
-  throw Error("testbed: " + what + ": " + model::system_fault(errno, kNetworkRemedy));
+  throw Error("network namespace: " + what + ": " + model::system_fault(errno, kNetworkRemedy));
 }
 
 ifreq request_of(std::string_view device) {

@@ -34,8 +34,7 @@ model::Descriptor memory_file(const char* name, const std::string& contents) {
   model::Descriptor file(::memfd_create(name, MFD_CLOEXEC));
   if (!file.is_open() || ::write(file.number(), contents.data(), contents.size()) !=
                              static_cast<ssize_t>(contents.size()))
-    throw Error(std::string("testbed: no memory file: ") +
-                model::system_fault(errno, "free some memory"));
+    throw Error(std::string("no memory file: ") + model::system_fault(errno, "free some memory"));
   return file;
 }
 
@@ -87,7 +86,7 @@ pid_t start_master(std::vector<std::string> words, const DevicePlace& place, boo
   const pid_t child = ::fork();
   if (child == 0) become_master(arguments.data(), place, silent, parent);
   if (child < 0)
-    throw Error("testbed: no new process: " + model::system_fault(errno, "close other programs"));
+    throw Error("no new process: " + model::system_fault(errno, "close other programs"));
   return child;
 }
 
@@ -96,7 +95,7 @@ bool ends(pid_t child, const Cancellation* end, std::chrono::milliseconds most) 
   // As poll() awaits it.
   const model::Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0U)));
   if (!process.is_open())
-    throw Error("testbed: cannot wait for the master: " +
+    throw Error("cannot wait for the master: " +
                 model::system_fault(errno, "use a kernel of Linux 5.3 or later"));
   std::array<pollfd, 2> polled{
       {{.fd = process.number(), .events = POLLIN, .revents = 0},
@@ -118,7 +117,7 @@ void check_exhaustion(const MemoryGroups& groups, const planner::Plan& plan) {
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     if (!groups.was_exhausted(d)) continue;
     const model::Device& device = plan.cluster.devices()[d];
-    throw Error("testbed: device '" + device.name + "' has used all of its memory, " +
+    throw Error("device '" + device.name + "' has used all of its memory, " +
                 to_text(device.memory) + " in the platform, and was ended; give it more there");
   }
 }
@@ -196,20 +195,19 @@ int Supervisor::run(const planner::Plan& plan, const PlanRun& run) {
   constexpr std::chrono::milliseconds kPatience{1200};
   if (!ends(id, &end_, kForever)) {
     ::kill(id, SIGTERM);
-    static_cast<void>(ends(id, nullptr, kPatience));
-    child.kill();
-    static_cast<void>(child.wait());
-    end_.check();
+    if (!ends(id, nullptr, kPatience)) child.kill();
   }
   const int status = child.wait();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
   check_exhaustion(groups, plan);
-  if (!WIFEXITED(status))
-    throw Error("testbed: the master's process was ended by signal " +
-                std::to_string(WTERMSIG(status)) + "; run it again");
+  if (!WIFEXITED(status)) {
+    end_.check();
+    throw Error("the master's process was ended by signal " + std::to_string(WTERMSIG(status)) +
+                ", expected none; run it again");
+  }
   constexpr int kNotStarted = 126;
   if (WEXITSTATUS(status) >= kNotStarted)
-    throw Error("testbed: the master's process, " + options_.program.string() +
+    throw Error("the master's process, " + options_.program.string() +
                 ", did not start in its namespace; run `tandem run --help` to see why");
   return WEXITSTATUS(status);
 }

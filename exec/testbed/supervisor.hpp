@@ -29,8 +29,8 @@ struct SupervisorOptions {
 // What `tandem run` is given in the master's namespace, beside what the testbed adds (--hosts,
 // --key, --testbed).
 struct PlanRun {
-  std::vector<std::string> words;  // its command line, from the plan on
-  std::filesystem::path cache_dir;
+  std::vector<std::string> words{};  // its command line, from the plan on
+  std::filesystem::path cache_dir{};
   std::optional<std::uint64_t> cache_bytes{};
   bool verify = false;
   KernelSet kernels = default_kernel_set();

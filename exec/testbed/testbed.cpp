@@ -41,8 +41,8 @@ std::uint32_t piece_bytes(const model::Cluster& cluster, model::DeviceIndex from
 
 void check_testbed(const model::Cluster& cluster) {
   if (cluster.size() < 2 || cluster.size() > kMostDevices)
-    throw Error("testbed: platform '" + cluster.name() + "' has " + std::to_string(cluster.size()) +
-                " devices, expected 2 to " + std::to_string(kMostDevices) +
+    throw Error("platform '" + cluster.name() + "' has " + std::to_string(cluster.size()) +
+                " devices, expected 2 to " + std::to_string(kMostDevices) + " in a testbed" +
                 "; use `tandem simulate`, or a platform with other devices");
   for (model::DeviceIndex from = 0; from < cluster.size(); ++from) {
     for (model::DeviceIndex to = 0; to < cluster.size(); ++to) {
@@ -52,7 +52,7 @@ void check_testbed(const model::Cluster& cluster) {
       const auto name = [&](model::DeviceIndex d) {
         return cluster.devices()[static_cast<std::size_t>(d)].name;
       };
-      throw Error("testbed: the route from '" + name(from) + "' to '" + name(to) + "' carries " +
+      throw Error("the route from '" + name(from) + "' to '" + name(to) + "' carries " +
                   to_text(route.bandwidth) + ", expected at most " +
                   to_text(model::BytesPerSecond{kMostBandwidth}) +
                   ", which this machine's processor moves; use `tandem run --emulate`, or narrower "

@@ -150,7 +150,7 @@ wait
 "$TANDEM" testbed down')");
     CAPTURE(outcome.err);
     CHECK(outcome.out == "second 1\n1\ntestbed of 'slow' ended\ndown 0\nno testbed is up\n");
-    CHECK(bench.read("second.err").find("one is up already, 'slow'") != std::string::npos);
+    CHECK(bench.read("second.err").find("a testbed is up already, 'slow'") != std::string::npos);
     CHECK(bench.read("up.err").empty());
   }
   SUBCASE("whatever ends it, its processes end too") {
