@@ -40,6 +40,7 @@ tandem_tests(
     cli/profile_command_test.cpp
     cli/served_command_test.cpp
     cli/sweep_command_test.cpp
+    cli/testbed_command_test.cpp
     cli/streaming_command_test.cpp
     cli/tokenizer_command_test.cpp
     cli/variation_command_test.cpp

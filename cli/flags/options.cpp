@@ -200,7 +200,8 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
   if (positionals_.size() < needed)
     throw Usage("missing argument " + std::string(syntax.positionals[positionals_.size()]) + "; " +
                 see_help(command_));
-  const bool repeats = !syntax.positionals.empty() && syntax.positionals.back().ends_with("...]");
+  const bool repeats = !syntax.positionals.empty() && (syntax.positionals.back().ends_with("...") ||
+                                                       syntax.positionals.back().ends_with("...]"));
   if (!repeats && positionals_.size() > syntax.positionals.size())
     throw Usage("unexpected argument '" + positionals_[syntax.positionals.size()] + "'; " +
                 see_help(command_));
@@ -208,8 +209,7 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
     if (positionals_[i].empty())
       throw Usage("argument " +
                   std::string(syntax.positionals[std::min(i, syntax.positionals.size() - 1)]) +
-                  " is empty; " +
-                  see_help(command_));
+                  " is empty; " + see_help(command_));
   }
 }
 

@@ -44,8 +44,8 @@ struct Flag {
 struct Syntax {
   std::string_view command;  // "plan", "model inspect"
   std::string_view summary;
-  // Placeholders; every one is required, but for a last one in brackets: "[plan.json]", or, of any
-  // number, "[more.json ...]".
+  // Placeholders; each is required, except a last one in brackets: "[plan.json]". A last one may
+  // stand for several: "plan.json..." for one or more, "[more.json ...]" for any number.
   std::vector<std::string_view> positionals;
   std::vector<Flag> flags;  // --help is added
 };

@@ -12,6 +12,7 @@
 #include "exec/kernels/kernel_table.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "exec/session/emulated_devices.hpp"
+#include "exec/session/open_files.hpp"
 #include "exec/session/run_weights.hpp"
 #include "exec/weights/store/block_store.hpp"
 #include "model/base/error.hpp"
@@ -128,8 +129,20 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
   if (const auto* remote = std::get_if<RemoteAt>(&options.devices)) {
     run.workers = remote->workers;
     run.key = remote->key;
+    if (const auto& testbed = remote->testbed) {
+      run.pace = Pace::measured;
+      run.dilation = testbed->dilation;
+      run.turn = testbed->turn;
+      run.one_machine = true;
+    }
   }
   return run;
+}
+
+// Null: the other devices are not in namespaces of this machine.
+const TestbedRun* testbed_of(const ExecuteOptions& options) {
+  const auto* const remote = std::get_if<RemoteAt>(&options.devices);
+  return remote != nullptr && remote->testbed ? &*remote->testbed : nullptr;
 }
 
 // Of the profiles of devices that are this machine: emulated ones, or the master. Remote workers
@@ -179,6 +192,10 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
     emulated->describe(done.result);
   } else if (const auto* remote = std::get_if<RemoteAt>(&options.devices)) {
     environment["transport"] = remote->key ? "TCP, TLS 1.3" : "TCP, not encrypted";
+    if (const auto& testbed = remote->testbed) {
+      done.result.origin = model::ResultOrigin::measured_testbed;
+      environment.insert(testbed->environment.begin(), testbed->environment.end());
+    }
   } else {
     environment["transport"] = "none";
   }
@@ -206,6 +223,7 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   if (run.kernels == KernelSet::tuned) choose_integer_kernels(run.cache_dir);
   std::optional<RunWeights> weights;
   if (options.digest_weights) weights.emplace(options.weights, plan.model);
+  if (testbed_of(options) != nullptr) check_open_files(plan, run.weights, /*one_machine=*/true);
   std::optional<EmulatedDevices> emulated;
   if (const auto* on = std::get_if<EmulatedOn>(&options.devices)) {
     emulated.emplace(plan, on->pace, on->dilation);
