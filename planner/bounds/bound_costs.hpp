@@ -47,7 +47,7 @@ class LeastCosts {
   [[nodiscard]] double ends(model::DeviceIndex device) const;
   [[nodiscard]] double least_ends() const;
 
-  // Return the time of one message of all rows to `device` from its nearest peer, and back.
+  // Return the time of one message of all rows from the nearest peer to `device`, or to that peer.
   [[nodiscard]] double way_in(model::DeviceIndex device) const { return way(device, false); }
   [[nodiscard]] double way_out(model::DeviceIndex device) const { return way(device, true); }
   // Returns the time of a capture or delivery of all rows.

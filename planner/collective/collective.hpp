@@ -25,7 +25,7 @@ struct Uniform {
 
 struct Collective;
 
-// The collective at one level of a composition; empty name: no composition.
+// The collective at one level of a composition; null: no composition.
 struct Level {
   const Collective* collective = nullptr;
   std::int32_t depth = 0;
