@@ -115,7 +115,8 @@ void print_weights(const std::vector<ComparedResult>& results, std::ostream& out
   for (const ComparedResult& one : results) {
     if (!any_prediction || one.result.origin == ResultOrigin::predicted) continue;
     if (one.result.weights_sha256)
-      out << one.label << " with weights of SHA-256 " << one.result.weights_sha256->substr(0, kShown)
+      out << one.label << " with weights of SHA-256 "
+          << one.result.weights_sha256->substr(0, kShown)
           << "; the prediction is for any weights of this geometry\n";
   }
 }
@@ -127,7 +128,8 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
       {.command = "compare",
        .summary =
            "Results of one plan side by side: predictions, replays, measurements. A table of how\n"
-           "they deviate from one of them, and in DIR compare.csv, compare.png, compare.svg and, if\n"
+           "they deviate from one of them, and in DIR compare.csv, compare.png, compare.svg and, "
+           "if\n"
            "at least two name their traces, trace.json for ui.perfetto.dev.",
        .positionals = {"predicted.json", "run.json", "[more.json ...]"},
        .flags = {{"reference", "FILE",

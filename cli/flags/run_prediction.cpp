@@ -12,7 +12,7 @@
 namespace tandem::cli {
 namespace {
 
-constexpr const char* kRemedy = "; give the result of 'tandem simulate' for what is run";
+constexpr const char* kPredictAgain = "; give the result of 'tandem simulate' for what is run";
 
 class Check {
  public:
@@ -73,7 +73,8 @@ class Check {
 
  private:
   [[noreturn]] void fail(const std::string& is, const std::string& expected) const {
-    throw Error("flag '--predicted': " + path_ + ": " + is + ", expected " + expected + kRemedy);
+    throw Error("flag '--predicted': " + path_ + ": " + is + ", expected " + expected +
+                kPredictAgain);
   }
   [[nodiscard]] std::optional<std::string> setting(const std::string& key) const {
     const auto found = predicted_.environment.find(key);

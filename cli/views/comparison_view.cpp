@@ -120,9 +120,7 @@ class ComparisonTable {
     }
     table_.add(std::move(cells));
   }
-  void add_gap() {
-    table_.add(std::vector<std::string>(header(comparison_).size()));
-  }
+  void add_gap() { table_.add(std::vector<std::string>(header(comparison_).size())); }
   void print(std::ostream& out) const { table_.print(out); }
   // Whether a deviation is marked as calculated.
   [[nodiscard]] bool marks() const { return marks_; }
@@ -159,8 +157,7 @@ void print_verdict(const Comparison& comparison, std::size_t i, std::ostream& ou
   const model::Verdict& verdict = comparison.verdicts[i];
   const std::size_t base = comparison.reference;
   // Of two results the heads of the columns say which deviates from which.
-  const std::string of =
-      comparison.labels.size() == 2 ? "" : comparison.labels[i] + ": ";
+  const std::string of = comparison.labels.size() == 2 ? "" : comparison.labels[i] + ": ";
   for (const ComparedRow* row : rows_of(comparison, "token")) {
     if (!verdict.worst_token || row->name != std::to_string(*verdict.worst_token)) continue;
     const std::size_t first = std::min(i, base);
@@ -283,22 +280,21 @@ Json comparison_json(const Comparison& comparison, const std::vector<std::string
                                        [&](std::size_t i) {
                                          return nullable(comparison.verdicts[i].worst_percent);
                                        })},
-            {"worst_token", by_label(comparison,
-                                     [&](std::size_t i) {
-                                       return nullable(comparison.verdicts[i].worst_token);
-                                     })},
+            {"worst_token",
+             by_label(comparison,
+                      [&](std::size_t i) { return nullable(comparison.verdicts[i].worst_token); })},
             {"rows", Json::array()}};
   for (const ComparedRow& row : comparison.rows) {
     Json entry{
         {"scope", row.scope}, {"name", row.name}, {"metric", row.metric}, {"unit", row.unit}};
     for (std::size_t i = 0; i < row.values.size(); ++i)
       entry[comparison.labels[i]] = nullable(row.values[i]);
-    entry["absolute"] = by_label(
-        comparison, [&](std::size_t i) { return nullable(comparison.absolute(row, i)); });
-    entry["percent"] = by_label(
-        comparison, [&](std::size_t i) { return nullable(comparison.percent(row, i)); });
-    entry["calculated"] = by_label(
-        comparison, [&](std::size_t i) { return Json(comparison.is_calculated(row, i)); });
+    entry["absolute"] =
+        by_label(comparison, [&](std::size_t i) { return nullable(comparison.absolute(row, i)); });
+    entry["percent"] =
+        by_label(comparison, [&](std::size_t i) { return nullable(comparison.percent(row, i)); });
+    entry["calculated"] =
+        by_label(comparison, [&](std::size_t i) { return Json(comparison.is_calculated(row, i)); });
     json["rows"].push_back(std::move(entry));
   }
   return json;

@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// What was predicted, measured or replayed of a plan. Times are seconds, of one request unless the plan's
-// run served several; to_json() has everything, by device, link and kind of task.
+// What was predicted, measured or replayed of a plan. Times are seconds, of one request unless the
+// plan's run served several; to_json() has everything, by device, link and kind of task.
 class Result {
  public:
   // A result file of `tandem simulate` or `tandem run`. Throws std::runtime_error (file, field).
@@ -19,8 +19,8 @@ class Result {
   [[nodiscard]] static Result parse(std::string_view json, std::string_view source = "result");
   [[nodiscard]] std::string to_json() const;  // docs/reference/commands.md, "Result files"
 
-  // Where its times come from: "predicted", "measured", or "replayed" by a run at nominal pace, which
-  // takes them from the prediction's formulas.
+  // Where its times come from: "predicted", "measured", or "replayed" by a run at nominal pace,
+  // which takes them from the prediction's formulas.
   [[nodiscard]] std::string kind() const;
   [[nodiscard]] bool measured() const;
   [[nodiscard]] double ttft_s() const;  // time to the first token; NaN of several requests

@@ -40,9 +40,9 @@ void check_pair(const ComparedResult& one, const ComparedResult& other) {
     const std::string first = setting(one.result, key).value_or("none");
     const std::string second = setting(other.result, key).value_or("none");
     if (first != second)
-      throw Error(joined({"results are of different ways to serve: ", key, " ", first, " was ",
-                          one.label, " and ", second, " was ", other.label,
-                          "; simulate as it was run"}));
+      throw Error(
+          joined({"results are of different ways to serve: ", key, " ", first, " was ", one.label,
+                  " and ", second, " was ", other.label, "; simulate as it was run"}));
   }
 }
 
@@ -75,10 +75,15 @@ std::string unlike_requests(const ComparedResult& one, const ComparedResult& oth
 
 // What an environment holds besides settings: what a run counts or clocks, what other checks hold
 // against each other, and remarks.
-constexpr std::array<std::string_view, 9> kCounts{
-    "announcement_bytes", "announcement_cpu_s", "announcements",
-    "clock_uncertainty_s", "drift", "message_overhead_s",
-    "pacing_late_max_s", "pacing_late_mean_s", "weights_sent_bytes"};
+constexpr std::array<std::string_view, 9> kCounts{"announcement_bytes",
+                                                  "announcement_cpu_s",
+                                                  "announcements",
+                                                  "clock_uncertainty_s",
+                                                  "drift",
+                                                  "message_overhead_s",
+                                                  "pacing_late_max_s",
+                                                  "pacing_late_mean_s",
+                                                  "weights_sent_bytes"};
 constexpr std::array<std::string_view, 4> kHeldElsewhere{"chunk", "in_flight", "policy",
                                                          "prompt_tokens"};
 constexpr std::array<std::string_view, 3> kRemarks{"extrapolated", "outdated_profiles",
@@ -159,9 +164,9 @@ void add_other_processors(const ComparedResult& prediction, const ComparedResult
     names += joined({names.empty() ? "'" : ", '", key.substr(kProfileOf.size()), "'"});
   }
   for (const auto& [source, names] : devices)
-    lines.push_back(joined({prediction.label, " by a profile of another processor than ",
-                            run.label, " on: ", names, ": ", shortened(source), "; ", run.label,
-                            " on ", *processor}));
+    lines.push_back(
+        joined({prediction.label, " by a profile of another processor than ", run.label,
+                " on: ", names, ": ", shortened(source), "; ", run.label, " on ", *processor}));
 }
 
 }  // namespace
@@ -199,9 +204,9 @@ std::string unlike_lengths(const ComparedResult& one, const ComparedResult& othe
     text = joined({"a prompt of ", *first, " tokens was ", one.label, ", one of ", *second, " ",
                    other.label});
   if (tokens(one.result) != tokens(other.result))
-    text += joined({text.empty() ? "" : "; ", std::to_string(tokens(one.result)),
-                    " new tokens were ", one.label, ", ", std::to_string(tokens(other.result)),
-                    " ", other.label});
+    text +=
+        joined({text.empty() ? "" : "; ", std::to_string(tokens(one.result)), " new tokens were ",
+                one.label, ", ", std::to_string(tokens(other.result)), " ", other.label});
   if (text.empty()) return "";
   return text +
          ": bytes, totals and what depends on lengths are not of the same work; run without "
@@ -213,8 +218,7 @@ std::string unlike_weights(const ComparedResult& one, const ComparedResult& othe
   const auto& second = other.result.weights_sha256;
   if (!first || !second || *first == *second) return "";
   return joined({"results are of different weights: SHA-256 ", first->substr(0, kShownDigits),
-                 " was ", one.label, " and ", second->substr(0, kShownDigits), " was ",
-                 other.label,
+                 " was ", one.label, " and ", second->substr(0, kShownDigits), " was ", other.label,
                  "; tokens and lengths may differ for that reason alone, run with the same "
                  "weights"});
 }

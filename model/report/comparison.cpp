@@ -304,8 +304,7 @@ Comparison compare(const std::vector<ComparedResult>& results, std::size_t refer
   add_task_kinds(results, comparison.rows);
   add_tokens(results, comparison.rows);
   comparison.verdicts.resize(results.size());
-  for (const std::size_t i : comparison.others())
-    comparison.verdicts[i] = judge(comparison, i);
+  for (const std::size_t i : comparison.others()) comparison.verdicts[i] = judge(comparison, i);
   return comparison;
 }
 
@@ -326,9 +325,9 @@ std::string to_csv(const Comparison& comparison) {
       const std::optional<double> absolute = comparison.absolute(row, i);
       cells.push_back(number(absolute));
       cells.push_back(number(comparison.percent(row, i)));
-      cells.emplace_back(!absolute                            ? ""
+      cells.emplace_back(!absolute                          ? ""
                          : comparison.is_calculated(row, i) ? "calculated"
-                                                              : "measured");
+                                                            : "measured");
     }
     text += csv_line(cells);
   }

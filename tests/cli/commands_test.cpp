@@ -341,8 +341,8 @@ TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {
   CHECK(contains(line("throughput"), "0/s"));
   CHECK(contains(line("communication hidden"), "%  0.0 points"));
   const std::string csv = bench.read("deep/down/compare.csv");
-  CHECK(csv.rfind("scope,name,metric,unit,predicted,measured,absolute,percent,basis\nrun,,ttft,s,", 0) ==
-        0);
+  CHECK(csv.rfind("scope,name,metric,unit,predicted,measured,absolute,percent,basis\nrun,,ttft,s,",
+                  0) == 0);
   CHECK(contains(csv, "device,sofa,sent,bytes,"));
   CHECK(contains(csv, "task,desk/attend,mean,s,"));
   CHECK(contains(csv, "token,3,latency,s,"));

@@ -33,8 +33,8 @@ struct Shelf : Kitchen {
 
 TEST_CASE("cli/compare: any number of results, and any of them as the reference") {
   const Shelf bench;
-  const Outcome outcome = bench.run(
-      {"compare", "predicted.json", "analytic.json", "replayed.json", "--out", "c"});
+  const Outcome outcome =
+      bench.run({"compare", "predicted.json", "analytic.json", "replayed.json", "--out", "c"});
   REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
   CHECK(has(outcome.out, "predicted (predicted)"));
   CHECK(has(outcome.out, "predicted (analytic)"));
@@ -42,17 +42,19 @@ TEST_CASE("cli/compare: any number of results, and any of them as the reference"
   CHECK(has(outcome.out, "replayed: largest deviation of TTFT"));
   CHECK(has(outcome.err, "trace.json has the 2 results that name a trace"));
   const std::string csv = bench.read("c/compare.csv");
-  CHECK(csv.starts_with("scope,name,metric,unit,predicted (predicted),predicted "
-                        "(analytic),replayed,absolute predicted (analytic),"));
+  CHECK(
+      csv.starts_with("scope,name,metric,unit,predicted (predicted),predicted "
+                      "(analytic),replayed,absolute predicted (analytic),"));
   CHECK(has(csv, "device,sofa,sent,bytes,"));
   CHECK(has(bench.read("c/trace.json"), "[replayed]"));
   CHECK(has(bench.read("c/trace.json"), "[predicted (predicted)]"));
   CHECK(bench.read("c/compare.png").starts_with("\x89PNG"));
 
-  const Json json = Json::parse(bench.run({"compare", "predicted.json", "analytic.json",
-                                           "replayed.json", "--reference", "replayed.json",
-                                           "--out", "c", "--json"})
-                                    .out);
+  const Json json =
+      Json::parse(bench
+                      .run({"compare", "predicted.json", "analytic.json", "replayed.json",
+                            "--reference", "replayed.json", "--out", "c", "--json"})
+                      .out);
   CHECK(json["schema"] == "tandem.comparison/3");
   CHECK(json["reference"] == "replayed");
   REQUIRE(json["results"].size() == 3);
@@ -98,8 +100,9 @@ TEST_CASE("cli/compare: settings of runs that differ are pointed out") {
               "other.json", "--quiet"});
   const Outcome outcome = bench.run({"compare", "replayed.json", "other.json", "--out", "c"});
   CHECK(outcome.code == 0);
-  CHECK(has(outcome.err, "'kernels' differs: replayed (replayed) has 'tuned', replayed (other) has "
-                         "'eigen'"));
+  CHECK(has(outcome.err,
+            "'kernels' differs: replayed (replayed) has 'tuned', replayed (other) has "
+            "'eigen'"));
   CHECK(has(outcome.err, "'threads' differs: "));
   CHECK_FALSE(has(outcome.err, "pacing_late"));
   CHECK(has(outcome.out, "deviations are from replayed (replayed)"));
@@ -113,12 +116,13 @@ TEST_CASE("cli/compare: what makes no sense is refused in one line") {
   check_refused(bench, {"compare", "predicted.json", "--out", "c"}, 2, "missing argument run.json");
   check_refused(bench, {"compare", "predicted.json", "./predicted.json", "--out", "c"}, 2,
                 "the same file");
-  check_refused(bench, {"compare", "predicted.json", "replayed.json", "predicted.json", "--out", "c"},
-                2, "the same file");
   check_refused(bench,
-                {"compare", "predicted.json", "replayed.json", "--reference", "analytic.json",
-                 "--out", "c"},
-                1, "'--reference': 'analytic.json' is not among the results");
+                {"compare", "predicted.json", "replayed.json", "predicted.json", "--out", "c"}, 2,
+                "the same file");
+  check_refused(
+      bench,
+      {"compare", "predicted.json", "replayed.json", "--reference", "analytic.json", "--out", "c"},
+      1, "'--reference': 'analytic.json' is not among the results");
   check_refused(bench, {"compare", "predicted.json", "replayed.json", "plan.json", "--out", "c"}, 1,
                 "plan.json");
   check_refused(bench, {"compare", "predicted.json", "replayed.json", "", "--out", "c"}, 2,
@@ -126,9 +130,8 @@ TEST_CASE("cli/compare: what makes no sense is refused in one line") {
   Json other = Json::parse(bench.read("replayed.json"));
   other["plan"]["sha256"] = std::string(64, '0');
   bench.write("other.json", other.dump());
-  check_refused(bench,
-                {"compare", "predicted.json", "analytic.json", "other.json", "--out", "c"}, 1,
-                "different plans");
+  check_refused(bench, {"compare", "predicted.json", "analytic.json", "other.json", "--out", "c"},
+                1, "different plans");
 }
 
 }  // namespace tandem::test::compare_command_test

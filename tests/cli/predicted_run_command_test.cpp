@@ -26,8 +26,8 @@ struct Watch : Kitchen {
     must({"simulate", "plan.json", "--out", "predicted.json", "--quiet"});
   }
   [[nodiscard]] static Words running(const std::string& plan, const Words& more) {
-    Words words{"run",     plan,        "--weights", "tiny",    "--cache",
-                "cache",   "--emulate", "--pace",    "nominal"};
+    Words words{"run",   plan,        "--weights", "tiny",   "--cache",
+                "cache", "--emulate", "--pace",    "nominal"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -55,8 +55,8 @@ TEST_CASE("cli/run --predicted: the text alone is on standard output") {
 TEST_CASE("cli/run --predicted: a line every few seconds, and the device that deviates most") {
   const Watch bench;
   // A message takes 0.2 s, so that a token takes a second or so.
-  bench.write("slow.json",
-              replaced(bench.read("profile.json"), "\"overhead_s\": 1.5e-05", "\"overhead_s\": 0.2"));
+  bench.write("slow.json", replaced(bench.read("profile.json"), "\"overhead_s\": 1.5e-05",
+                                    "\"overhead_s\": 0.2"));
   bench.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--profile", "slow.json",
               "--strategy", "tensor", "--partition", "equal", "--prompt-tokens", "5",
               "--new-tokens", "4", "--out", "plan.json", "--quiet"});
@@ -74,8 +74,7 @@ TEST_CASE("cli/run --predicted: a line every few seconds, and the device that de
   CHECK(has(watched.err, "deviates most: messages from '" + device + "' over link '"));
   const std::size_t first = watched.err.find("first token: ");
   REQUIRE(first != std::string::npos);
-  CHECK(has(watched.err.substr(first, watched.err.find('\n', first) - first),
-            "more than 10% off"));
+  CHECK(has(watched.err.substr(first, watched.err.find('\n', first) - first), "more than 10% off"));
 }
 
 TEST_CASE("cli/run --predicted: a text that ends early is held against as many tokens") {
@@ -97,11 +96,12 @@ TEST_CASE("cli/run --predicted: a text that ends early is held against as many t
 
 TEST_CASE("cli/run --predicted: requests that ended are held against the same ones") {
   const Watch bench;
-  bench.write("requests.jsonl",
-              R"({"id": "a", "arrival_s": 0, "prompt_ids": [1, 2, 3], "new_tokens": 3, "ignore_eos": true})"
-              "\n"
-              R"({"id": "b", "arrival_s": 0.01, "prompt_ids": [4, 5], "new_tokens": 4, "ignore_eos": true})"
-              "\n");
+  bench.write(
+      "requests.jsonl",
+      R"({"id": "a", "arrival_s": 0, "prompt_ids": [1, 2, 3], "new_tokens": 3, "ignore_eos": true})"
+      "\n"
+      R"({"id": "b", "arrival_s": 0.01, "prompt_ids": [4, 5], "new_tokens": 4, "ignore_eos": true})"
+      "\n");
   const Words served{"--workload", "requests.jsonl", "--policy", "static"};
   Words simulate{"simulate", "plan.json", "--out", "served.json", "--quiet"};
   bench.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--workload",
@@ -121,7 +121,8 @@ TEST_CASE("cli/run --predicted: requests that ended are held against the same on
     CHECK(outcome.code == 1);
     return outcome.err;
   };
-  CHECK(has(edited([](Json& j) { j["requests"][1]["id"] = "c"; }), "request 2 is 'c', expected 'b'"));
+  CHECK(
+      has(edited([](Json& j) { j["requests"][1]["id"] = "c"; }), "request 2 is 'c', expected 'b'"));
   CHECK(has(edited([](Json& j) { j["requests"][1]["arrival_s"] = 1.0; }), "arrives after 1.0"));
   CHECK(has(edited([](Json& j) { j["environment"]["policy"] = "continuous"; }),
             "'environment.policy' is continuous, expected static"));
@@ -148,8 +149,8 @@ TEST_CASE("cli/run --predicted: what is no prediction of this run is refused bef
   refused({"--predicted", "predicted.json", "--quiet"}, 2, "'--quiet'");
   refused({"--predicted", "predicted.json", "--out", "predicted.json"}, 2, "'--predicted'");
   refused({"--predicted", "predicted.json", "--samples", "2"}, 1, "of one request");
-  check_refused(bench, {"run", "--weights", "tiny", "--prompt-ids", "x", "--predicted",
-                        "predicted.json"},
+  check_refused(bench,
+                {"run", "--weights", "tiny", "--prompt-ids", "x", "--predicted", "predicted.json"},
                 2, "without a plan");
 }
 

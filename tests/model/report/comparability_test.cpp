@@ -11,8 +11,8 @@
 namespace tandem::test::comparability_test {
 namespace {
 
-using model::ComparedResult;
 using model::check_comparable;
+using model::ComparedResult;
 using model::request_lengths;
 using model::Result;
 using model::ResultOrigin;
@@ -56,7 +56,8 @@ TEST_CASE("model/comparability: all results are of one plan, whatever their kind
   CHECK(fault({predicted({1}), predicted({1}), measured({1}), measured({1})}, 2).empty());
   for (std::size_t reference = 0; reference < 3; ++reference) {
     CAPTURE(reference);
-    std::vector<ComparedResult> results{predicted({1}), measured({1}), measured({1}, "measured (b)")};
+    std::vector<ComparedResult> results{predicted({1}), measured({1}),
+                                        measured({1}, "measured (b)")};
     results[2].result.plan.sha256 = std::string(64, 'b');
     CHECK(contains(fault(results, reference), "results are of different plans: sha256 aaaa"));
     CHECK(contains(fault(results, reference), "was measured (b); simulate and run the same plan"));
@@ -156,8 +157,9 @@ TEST_CASE("model/comparability: every setting that differs is named, known or no
     runs[1].result.environment["dilation"] = "2.00";
     CHECK(unlike_settings(runs).empty());
     runs[2].result.origin = ResultOrigin::measured_emulated;
-    CHECK(any_has(unlike_settings(runs), "'dilation' differs: measured (b) has '2.00', measured "
-                                         "(c) has none"));
+    CHECK(any_has(unlike_settings(runs),
+                  "'dilation' differs: measured (b) has '2.00', measured "
+                  "(c) has none"));
   }
   SUBCASE("a prediction's settings are others, but for the program's version") {
     runs[0] = predicted({1});
@@ -166,8 +168,9 @@ TEST_CASE("model/comparability: every setting that differs is named, known or no
       if (one.label != "predicted") one.result.environment["tandem"] = "1.1";
     const auto lines = unlike_settings(runs);
     REQUIRE(lines.size() == 1);
-    CHECK(lines[0] == "'tandem' differs: predicted has '1.0', measured (b) has '1.1', measured (c) "
-                      "has '1.1'");
+    CHECK(lines[0] ==
+          "'tandem' differs: predicted has '1.0', measured (b) has '1.1', measured (c) "
+          "has '1.1'");
   }
 }
 
@@ -180,8 +183,9 @@ TEST_CASE("model/comparability: remarks in results, and profiles of other proces
   CHECK(unlike_settings(results) ==
         std::vector<std::string>{"predicted: the first token is a guess"});
   results[1].result.origin = ResultOrigin::measured_emulated;
-  CHECK(any_has(unlike_settings(results), "by a profile of another processor than measured on: "
-                                          "'desk': AMD EPYC"));
+  CHECK(any_has(unlike_settings(results),
+                "by a profile of another processor than measured on: "
+                "'desk': AMD EPYC"));
   results[1].result.environment["processor"] = "AMD EPYC, family 25";
   CHECK_FALSE(any_has(unlike_settings(results), "another processor"));
   results[1].result.origin = ResultOrigin::replayed;  // takes what the profile says

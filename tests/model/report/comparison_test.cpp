@@ -10,8 +10,8 @@
 namespace tandem::test::comparison_test {
 namespace {
 
-using model::ComparedRow;
 using model::compare;
+using model::ComparedRow;
 using model::Comparison;
 using model::default_reference;
 using model::ResultOrigin;

@@ -130,10 +130,8 @@ TEST_CASE("model/perfetto: reads back what it wrote, times to the nanosecond") {
 }
 
 TEST_CASE("model/perfetto: traces of one plan stand side by side, device by device") {
-  const json document =
-      json::parse(to_perfetto_json({{"predicted", sample_trace()},
-                                    {"replayed", sample_trace()},
-                                    {"measured", sample_trace()}}));
+  const json document = json::parse(to_perfetto_json(
+      {{"predicted", sample_trace()}, {"replayed", sample_trace()}, {"measured", sample_trace()}}));
   std::map<int, std::string> processes;
   int complete = 0;
   for (const json& event : document["traceEvents"]) {
