@@ -73,7 +73,7 @@ std::string unlike_requests(const ComparedResult& one, const ComparedResult& oth
   return "";
 }
 
-// What an environment holds besides settings: what a run counts or clocks, what other checks hold
+// What an environment holds beyond settings: what a run counts or clocks, what other checks hold
 // against each other, and remarks.
 constexpr std::array<std::string_view, 9> kCounts{"announcement_bytes",
                                                   "announcement_cpu_s",
