@@ -16,6 +16,8 @@ constexpr std::array kCommands{
     Command{"simulate", "predict the times of a plan", simulate_command},
     Command{"run", "run a plan for real, on emulated or real devices", run_command},
     Command{"worker", "be a device for 'tandem run --hosts'", worker_command},
+    Command{"discover", "measure devices and links of workers into a platform and profiles",
+            discover_command},
     Command{"eval", "score a model, or a plan of it, on held-out text and recall", eval_command},
     Command{"whatif", "tell which one change of devices or links helps a plan most",
             whatif_command},

@@ -45,6 +45,7 @@ int plan_command(const Arguments& arguments, std::ostream& out);
 int simulate_command(const Arguments& arguments, std::ostream& out);
 int run_command(const Arguments& arguments, std::ostream& out);
 int worker_command(const Arguments& arguments, std::ostream& out);
+int discover_command(const Arguments& arguments, std::ostream& out);
 int eval_command(const Arguments& arguments, std::ostream& out);
 int compare_command(const Arguments& arguments, std::ostream& out);
 int propositions_command(const Arguments& arguments, std::ostream& out);
