@@ -167,7 +167,7 @@ class Stages {
 
 void write_all(const std::filesystem::path& folder, const exec::Discovery& found,
                const exec::NetworkSegments& network) {
-  const std::string name = exec::device_name(folder.filename().string());
+  const std::string name = exec::device_name((folder / "").parent_path().filename().string());
   write_file(folder / "hosts.txt", exec::hosts_text(found.devices));
   write_file(folder / "platform.xml",
              exec::platform_xml(name,

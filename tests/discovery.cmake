@@ -8,5 +8,8 @@ tandem_tests(
     exec/discovery/link_probe_test.cpp
     exec/discovery/network_inference_test.cpp
     exec/discovery/platform_text_test.cpp
+    cli/cli_program.cpp
+    cli/discover_command_test.cpp
   LIBRARIES tandem::exec Threads::Threads)
 target_include_directories(tandem_discovery_tests PRIVATE ${PROJECT_SOURCE_DIR})
+add_dependencies(tandem_discovery_tests tandem)

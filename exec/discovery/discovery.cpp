@@ -12,6 +12,7 @@
 #include "exec/discovery/link_probe.hpp"
 #include "exec/machine/machine_identity.hpp"
 #include "exec/transport/control.hpp"
+#include "exec/weights/files/boot_id.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
 #include "model/base/system_fault.hpp"
@@ -125,7 +126,8 @@ struct Discoverer::State {
                          std::ranges::any_of(workers, [](const std::unique_ptr<Worker>& other) {
                            return other->device.local;
                          });
-      if (about.boot == boot_id() && about.network == network_namespace() && !known)
+      if (!known && !about.boot.empty() && about.boot == boot_id() &&
+          about.network == network_namespace())
         worker->device.local = true;
       if (!worker->named) worker->device.name = device_name(about.name);
       const std::lock_guard lock(mutex);

@@ -17,6 +17,7 @@
 #include "exec/machine/available_memory.hpp"
 #include "exec/machine/machine_identity.hpp"
 #include "exec/transport/tcp_transport.hpp"
+#include "exec/weights/files/boot_id.hpp"
 #include "model/base/error.hpp"
 #include "model/base/system_fault.hpp"
 

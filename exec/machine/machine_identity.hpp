@@ -1,6 +1,7 @@
 #pragma once
 
-// Which machine, and which network of it, this process is on.
+// Which host, and which network of it, this process is on. Of which boot: boot_id()
+// (exec/weights/files/boot_id.hpp).
 
 #include <cstdint>
 #include <string>
@@ -9,10 +10,6 @@ namespace tandem::exec {
 
 // The name that this host has for itself.
 [[nodiscard]] std::string host_name();
-
-// The kernel's identifier of this boot, which all processes of a machine share, containers
-// included. Throws Error if /proc does not say.
-[[nodiscard]] std::string boot_id();
 
 // The number of this process's network namespace: processes of one boot with the same number have
 // the same addresses. 0 if the kernel does not say.
