@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kSilence{20};
 // Long enough for the receiver to fall asleep, as in exec/transport/measure.cpp.
 constexpr std::chrono::microseconds kPause{400};
 constexpr int kWarmUp = 5;
-constexpr int kLeastRounds = 15;
+constexpr int kLeastRounds = 31;
 constexpr int kMostRounds = 200;
 
 constexpr std::size_t kLeastStreamed = std::size_t{16} << 10;
@@ -58,6 +58,24 @@ Clock::duration settle(WalkedWeights& weights, Clock::duration peers_walk) {
   const Clock::time_point start = Clock::now();
   weights.walk();
   return Clock::now() - start;
+}
+
+struct Arrival {
+  double at_s = 0.0;
+  double bytes = 0.0;  // of all up to it
+};
+
+// Bytes that were there at `at_s`: between two arrivals in proportion to time, after the last as
+// fast as on the whole.
+double bytes_at(std::span<const Arrival> arrivals, double at_s) {
+  Arrival before;
+  for (const Arrival& one : arrivals) {
+    if (one.at_s >= at_s)
+      return before.bytes +
+             (one.bytes - before.bytes) * (at_s - before.at_s) / (one.at_s - before.at_s);
+    before = one;
+  }
+  return before.at_s > 0.0 ? before.bytes / before.at_s * at_s : 0.0;
 }
 
 MessageTag tag_of(int index) { return {.step = 0, .task = index}; }
@@ -127,10 +145,6 @@ void send_stream(Transport& transport, model::DeviceIndex peer, std::chrono::mil
 
 model::BytesPerSecond receive_stream(Transport& transport, model::DeviceIndex peer,
                                      std::chrono::milliseconds time) {
-  struct Arrival {
-    double at_s = 0.0;
-    double bytes = 0.0;  // of all up to it
-  };
   std::vector<std::byte> payload(kMostStreamed);
   std::vector<Arrival> arrivals;
   const Clock::time_point start = Clock::now();
@@ -148,20 +162,8 @@ model::BytesPerSecond receive_stream(Transport& transport, model::DeviceIndex pe
     bytes = static_cast<std::size_t>(next);
   }
   const double end_s = std::chrono::duration<double>(time).count();
-  const auto first = std::ranges::find_if(
-      arrivals, [&](const Arrival& one) { return one.at_s >= end_s / 2.0; });
-  auto last = std::ranges::find_if(first, arrivals.end(),
-                                   [&](const Arrival& one) { return one.at_s > end_s; });
-  if (last - first >= 3) {
-    --last;
-    return model::BytesPerSecond{(last->bytes - first->bytes) / (last->at_s - first->at_s)};
-  }
-  const Arrival& all = arrivals.back();
-  if (arrivals.size() > 2) {
-    const Arrival& from = arrivals.front();
-    return model::BytesPerSecond{(all.bytes - from.bytes) / (all.at_s - from.at_s)};
-  }
-  return model::BytesPerSecond{all.bytes / std::max(all.at_s, 1e-9)};
+  const double half_s = end_s / 2.0;
+  return model::BytesPerSecond{(bytes_at(arrivals, end_s) - bytes_at(arrivals, half_s)) / half_s};
 }
 
 }  // namespace tandem::exec

@@ -27,7 +27,7 @@ void answer_round_trips(Transport& transport, model::DeviceIndex peer, model::By
 // Sends to `peer` without a pause for `time`.
 void send_stream(Transport& transport, model::DeviceIndex peer, std::chrono::milliseconds time);
 // Receives what send_stream() sends. Returns the bytes a second within the second half of `time`
-// from now on; where less than three messages came then, of all of them.
+// from now on, of a message that arrives in part within it that part.
 [[nodiscard]] model::BytesPerSecond receive_stream(Transport& transport, model::DeviceIndex peer,
                                                    std::chrono::milliseconds time);
 

@@ -267,8 +267,8 @@ void fit_latencies(const NetworkMeasurements& measured, NetworkSegments& network
     }
     if (moved < 1e-9) break;
   }
-  constexpr double kPart = 0.02;
-  constexpr double kLeast = 10e-6;
+  constexpr double kPart = 0.05;
+  constexpr double kLeast = 20e-6;
   const auto beyond = [&](std::size_t p) {
     return std::abs(left[p]) > std::max(kLeast, kPart * measured.latencies[p].seconds);
   };

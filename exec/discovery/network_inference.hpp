@@ -44,7 +44,7 @@ struct NetworkSegments {
 //      by more than noise of 5% explains. Repeated until none is.
 //   5. A pair that is still slower alone than predicted by more than 20% gets a path of its own.
 // Latencies: the least squares of segments' latencies, none below 0, over the pairs' routes; the
-// rest of a pair is set apart where it exceeds 2% and 10 microseconds.
+// rest of a pair is set apart where it exceeds 5% and 20 microseconds.
 // Throws logic_error unless there are 2 devices or more and every ordered pair has been alone.
 [[nodiscard]] NetworkSegments infer_network(const NetworkMeasurements& measured);
 
