@@ -244,7 +244,7 @@ exec::Discovery discover(exec::DiscoveryOptions discovery, const std::filesystem
 }
 
 void print_next_command(const std::filesystem::path& folder, const std::string& model,
-                const std::string& format, std::ostream& out) {
+                        const std::string& format, std::ostream& out) {
   out << "\nnext: tandem plan --platform " << shell_word((folder / "platform.xml").string())
       << " --profile " << shell_word(folder.string()) << " --model " << shell_word(model)
       << (format.empty() ? "" : " --dtype " + format) << " --out "

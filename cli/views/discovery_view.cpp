@@ -62,8 +62,8 @@ void print_discovery(const exec::Discovery& found, const exec::NetworkSegments& 
   for (std::size_t s = 0; s < network.segments.size(); ++s) {
     const exec::Segment& segment = network.segments[s];
     if (segment.members == 0) continue;
-    const bool directed = segment.kind == exec::SegmentKind::port ||
-                          segment.kind == exec::SegmentKind::uplink;
+    const bool directed =
+        segment.kind == exec::SegmentKind::port || segment.kind == exec::SegmentKind::uplink;
     links.add({exec::segment_name(found.devices, network, s), members_text(found.devices, segment),
                kind_text(segment.kind), rate_text(segment.out),
                directed ? rate_text(segment.in) : "the same",

@@ -61,8 +61,8 @@ AvahiSession::AvahiSession(AvahiClientCallback callback, void* context) {
   poll_ = avahi.simple_poll_new();
   if (poll_ == nullptr) throw Error("DNS-SD: no memory for Avahi; free some");
   int error = 0;
-  client_ = avahi.client_new(avahi.simple_poll_get(poll_), AvahiClientFlags{}, callback, context,
-                             &error);
+  client_ =
+      avahi.client_new(avahi.simple_poll_get(poll_), AvahiClientFlags{}, callback, context, &error);
   if (client_ != nullptr) return;
   avahi.simple_poll_free(poll_);
   throw Error(std::string("DNS-SD: the Avahi daemon does not answer (") + avahi.strerror(error) +

@@ -33,7 +33,9 @@ struct Worker {
   bool named = false;  // by the user
   std::unique_ptr<Control> control;
 
-  [[nodiscard]] std::string where() const { return device.name + " at " + to_text(device.endpoint); }
+  [[nodiscard]] std::string where() const {
+    return device.name + " at " + to_text(device.endpoint);
+  }
   // Prefixes what does not name the worker.
   [[nodiscard]] std::string fault(const std::string& text) const {
     return text.starts_with(where()) ? text : where() + ": " + text;
@@ -104,9 +106,8 @@ struct Discoverer::State {
       }));
     }
     for (auto& one : coming) take(one);
-    const auto here = std::ranges::find_if(workers, [](const std::unique_ptr<Worker>& worker) {
-      return worker->device.local;
-    });
+    const auto here = std::ranges::find_if(
+        workers, [](const std::unique_ptr<Worker>& worker) { return worker->device.local; });
     if (here == workers.end() && options.start_local) {
       const DiscoveryHost host{.name = "", .endpoint = options.start_local(), .local = true};
       auto local = std::async(std::launch::async, [&] {
@@ -217,16 +218,14 @@ struct Discoverer::State {
     forget_gone();
   }
 
-  ProbeAnswer answer(Worker& worker) {
-    return worker.control->expect<ProbeAnswer>(worker.index);
-  }
+  ProbeAnswer answer(Worker& worker) { return worker.control->expect<ProbeAnswer>(worker.index); }
 
   // Empty: both ends have a channel in each direction.
   std::string open_link(Worker& a, Worker& b) {
     b.control->send(b.index, LinkOrder{.peer = a.index, .name = a.device.name, .address = ""});
-    a.control->send(a.index, LinkOrder{.peer = b.index,
-                                       .name = b.device.name,
-                                       .address = to_text(b.device.endpoint)});
+    a.control->send(
+        a.index,
+        LinkOrder{.peer = b.index, .name = b.device.name, .address = to_text(b.device.endpoint)});
     const ProbeAnswer dialled = answer(a);
     const ProbeAnswer waited = answer(b);
     return dialled.fault.empty() ? waited.fault : dialled.fault;
@@ -243,9 +242,9 @@ struct Discoverer::State {
         const std::string fault = open_link(one, other);
         if (fault.empty()) continue;
         broken.emplace_back(&one, &other);
-        add_fault(one.device.name + " cannot connect to " + other.where() + ": " +
-                  (fault.starts_with(other.device.name) ? fault.substr(fault.find(": ") + 2)
-                                                        : fault));
+        add_fault(
+            one.device.name + " cannot connect to " + other.where() + ": " +
+            (fault.starts_with(other.device.name) ? fault.substr(fault.find(": ") + 2) : fault));
       }
     }
     while (!broken.empty()) {
@@ -257,9 +256,8 @@ struct Discoverer::State {
         if (!worker->device.local && count[worker.get()] >= count[worst]) worst = worker.get();
       }
       drop(*worst, "left out, as a run needs a connection between any two devices");
-      std::erase_if(broken, [&](const auto& pair) {
-        return pair.first == worst || pair.second == worst;
-      });
+      std::erase_if(broken,
+                    [&](const auto& pair) { return pair.first == worst || pair.second == worst; });
     }
     forget_gone();
   }
@@ -314,9 +312,9 @@ struct Discoverer::State {
       check_answer(*workers[w], got, orders[w].from.size());
       for (Flow& flow : trial) {
         if (static_cast<std::size_t>(flow.to) != w) continue;
-        const auto at = std::ranges::find(orders[w].from,
-                                          workers[static_cast<std::size_t>(flow.from)]->index) -
-                        orders[w].from.begin();
+        const auto at =
+            std::ranges::find(orders[w].from, workers[static_cast<std::size_t>(flow.from)]->index) -
+            orders[w].from.begin();
         flow.rate = got.readings[static_cast<std::size_t>(at)];
         if (flow.rate <= 0.0) throw Error(workers[w]->fault("received nothing in a trial"));
       }

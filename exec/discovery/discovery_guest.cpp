@@ -128,20 +128,20 @@ class Guest {
         ends.push_back(
             {.peer = order.peer,
              .sends = sends,
-             .connection = connect_to(
-                 parse_endpoint(order.address, order.name), options_.key,
-                 {.role = Role::worker,
-                  .purpose = Purpose::channel,
-                  .session = options_.hello.session,
-                  .device = self,
-                  .peer = order.peer,
-                  .sends = sends},
-                 patience, [&](model::DeviceIndex) { return order.name; })});
+             .connection = connect_to(parse_endpoint(order.address, order.name), options_.key,
+                                      {.role = Role::worker,
+                                       .purpose = Purpose::channel,
+                                       .session = options_.hello.session,
+                                       .device = self,
+                                       .peer = order.peer,
+                                       .sends = sends},
+                                      patience, [&](model::DeviceIndex) { return order.name; })});
       }
     }
     if (ends[0].sends == ends[1].sends)
-      throw Error(order.name + ": opened one direction twice; install the same tandem on every "
-                               "device");
+      throw Error(order.name +
+                  ": opened one direction twice; install the same tandem on every "
+                  "device");
     for (ChannelEnd& end : ends) end.connection.rename(order.name);
     links_[order.peer] = std::make_unique<TcpTransport>(self, std::move(ends), cancellation_);
     return {};
@@ -167,9 +167,8 @@ class Guest {
     std::vector<double> rates(order.from.size(), 0.0);
     std::vector<std::function<void()>> flows;
     for (const model::DeviceIndex peer : order.to)
-      flows.emplace_back([&transport = link(peer), peer, time] {
-        send_stream(transport, peer, time);
-      });
+      flows.emplace_back(
+          [&transport = link(peer), peer, time] { send_stream(transport, peer, time); });
     for (std::size_t i = 0; i < order.from.size(); ++i) {
       const model::DeviceIndex peer = order.from[i];
       flows.emplace_back([&transport = link(peer), &rate = rates[i], peer, time] {

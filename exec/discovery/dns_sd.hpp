@@ -37,8 +37,8 @@ class Announcement {
 };
 
 struct FoundWorker {
-  std::string name;       // of the service
-  Endpoint endpoint;      // an address, IPv4 if it has one
+  std::string name;   // of the service
+  Endpoint endpoint;  // an address, IPv4 if it has one
 };
 
 // The workers that are announced now, in the order of their names: what is found until the daemon

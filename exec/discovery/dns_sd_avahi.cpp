@@ -16,7 +16,7 @@
 namespace tandem::exec {
 namespace {
 
-constexpr int kTurn = 100;  // milliseconds, after which the loop looks whether it is to end
+constexpr int kLoopTurn = 100;  // milliseconds, after which the loop looks whether it is to end
 constexpr std::size_t kMostFound = 64;
 
 }  // namespace
@@ -76,10 +76,9 @@ struct Announcement::State {
     }
     avahi.entry_group_reset(group);
     for (int tries = 0; tries < 100; ++tries) {
-      const int error = avahi.entry_group_add_service(group, AVAHI_IF_UNSPEC, AVAHI_PROTO_UNSPEC,
-                                                      AvahiPublishFlags{}, name.c_str(),
-                                                      kWorkerService, nullptr, nullptr, port,
-                                                      nullptr);
+      const int error = avahi.entry_group_add_service(
+          group, AVAHI_IF_UNSPEC, AVAHI_PROTO_UNSPEC, AvahiPublishFlags{}, name.c_str(),
+          kWorkerService, nullptr, nullptr, port, nullptr);
       if (error == AVAHI_ERR_COLLISION) {  // another worker of this host
         rename();
         continue;
@@ -93,7 +92,7 @@ struct Announcement::State {
 
   void run() {
     while (!stop.cancelled()) {
-      if (session->iterate(kTurn) && fault.empty()) continue;
+      if (session->iterate(kLoopTurn) && fault.empty()) continue;
       if (stop.cancelled()) return;
       log("no longer announced: " + (fault.empty() ? session->fault() : fault) +
           "; start avahi-daemon and this worker again to be found");
@@ -119,7 +118,7 @@ Announcement::Announcement(std::uint16_t port, std::function<void(const std::str
   // Names are probed for a second or so (RFC 6762, 8.1).
   const Clock::time_point end = Clock::now() + std::chrono::seconds(10);
   while (!state.established && state.fault.empty() && Clock::now() < end) {
-    if (!state.session->iterate(kTurn)) state.fault = state.session->fault();
+    if (!state.session->iterate(kLoopTurn)) state.fault = state.session->fault();
   }
   if (!state.established)
     throw Error("flag '--announce': the Avahi daemon announces nothing (" +
@@ -154,7 +153,7 @@ class Browser {
     const Clock::time_point end = Clock::now() + time;
     while (Clock::now() < end && !(complete_ && resolving_ == 0)) {
       cancellation.check();
-      if (!session_.iterate(kTurn) || !fault_.empty())
+      if (!session_.iterate(kLoopTurn) || !fault_.empty())
         throw Error("DNS-SD: the Avahi daemon has ended (" +
                     (fault_.empty() ? session_.fault() : fault_) +
                     "); start it again, or name the workers with --hosts");
@@ -187,9 +186,8 @@ class Browser {
   static void on_resolve(AvahiServiceResolver* resolver, AvahiIfIndex /*interface*/,
                          AvahiProtocol /*protocol*/, AvahiResolverEvent event, const char* name,
                          const char* /*type*/, const char* /*domain*/, const char* /*host*/,
-                         const AvahiAddress* address, std::uint16_t port,
-                         AvahiStringList* /*text*/, AvahiLookupResultFlags /*flags*/,
-                         void* context) {
+                         const AvahiAddress* address, std::uint16_t port, AvahiStringList* /*text*/,
+                         AvahiLookupResultFlags /*flags*/, void* context) {
     auto& self = *static_cast<Browser*>(context);
     const AvahiLibrary& avahi = avahi_library();
     if (event == AVAHI_RESOLVER_FOUND && port != 0) {

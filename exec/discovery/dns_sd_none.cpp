@@ -16,7 +16,8 @@ namespace {
 
 struct Announcement::State {};
 
-Announcement::Announcement(std::uint16_t /*port*/, std::function<void(const std::string&)> /*log*/) {
+Announcement::Announcement(std::uint16_t /*port*/,
+                           std::function<void(const std::string&)> /*log*/) {
   fail();
 }
 Announcement::~Announcement() = default;

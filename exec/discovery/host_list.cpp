@@ -58,9 +58,10 @@ class HostLines {
  private:
   std::string name_of(const std::string& name, const std::string& where) {
     if (device_name(name) != name)
-      throw Error(where + ": device name '" + model::printable(name, 60) +
-                  "', expected up to 60 letters, digits, '-', '_' and '.', of which a letter, a digit "
-                  "or '_' is first; rename it");
+      throw Error(
+          where + ": device name '" + model::printable(name, 60) +
+          "', expected up to 60 letters, digits, '-', '_' and '.', of which a letter, a digit "
+          "or '_' is first; rename it");
     once(names_, lower(name), "device name '" + name + "'", where);
     return name;
   }

@@ -17,8 +17,8 @@ namespace {
 // For one message of the peer, which is alive as long as its control connection is.
 constexpr std::chrono::seconds kSilence{20};
 // Long enough for the receiver to fall asleep, as in exec/transport/measure.cpp.
-constexpr std::chrono::microseconds kPause{400};
-constexpr int kWarmUp = 5;
+constexpr std::chrono::microseconds kAsleep{400};
+constexpr int kUncounted = 5;
 constexpr int kLeastRounds = 31;
 constexpr int kMostRounds = 200;
 
@@ -54,7 +54,7 @@ Clock::duration bounded(std::int64_t ns) {
 
 // Sleeps until the peer has read its memory and waits for a message, then reads one's own.
 Clock::duration settle(WalkedWeights& weights, Clock::duration peers_walk) {
-  std::this_thread::sleep_for(peers_walk + kPause);
+  std::this_thread::sleep_for(peers_walk + kAsleep);
   const Clock::time_point start = Clock::now();
   weights.walk();
   return Clock::now() - start;
@@ -78,7 +78,7 @@ double bytes_at(std::span<const Arrival> arrivals, double at_s) {
   return before.at_s > 0.0 ? before.bytes / before.at_s * at_s : 0.0;
 }
 
-MessageTag tag_of(int index) { return {.step = 0, .task = index}; }
+MessageTag probe_tag(int index) { return {.step = 0, .task = index}; }
 
 }  // namespace
 
@@ -92,14 +92,14 @@ model::Seconds ask_round_trips(Transport& transport, model::DeviceIndex peer, mo
   bool last = false;
   for (int i = 0; !last; ++i) {
     const Clock::duration own_walk = settle(weights, peers_walk);
-    const int counted = i + 1 - kWarmUp;
+    const int counted = i + 1 - kUncounted;
     last = counted >= kMostRounds || (counted >= kLeastRounds && Clock::now() - start > time);
     put({.next = last ? 0U : 1U, .walk_ns = nanoseconds(own_walk), .spent_ns = 0}, payload);
     const Clock::time_point sent = Clock::now();
-    transport.send(peer, tag_of(i), payload);
+    transport.send(peer, probe_tag(i), payload);
     weights.walk();
     const MessageTimes times =
-        transport.receive(peer, tag_of(i), payload, Clock::now() + kSilence, false);
+        transport.receive(peer, probe_tag(i), payload, Clock::now() + kSilence, false);
     const Note note = note_of(payload);
     peers_walk = bounded(note.walk_ns);
     if (counted <= 0) continue;
@@ -114,13 +114,13 @@ void answer_round_trips(Transport& transport, model::DeviceIndex peer, model::By
   std::array<std::byte, kRoundTripBytes> payload{};
   for (int i = 0;; ++i) {
     const MessageTimes times =
-        transport.receive(peer, tag_of(i), payload, Clock::now() + kSilence, false);
+        transport.receive(peer, probe_tag(i), payload, Clock::now() + kSilence, false);
     const Note asked = note_of(payload);
     const Clock::duration walk = settle(weights, bounded(asked.walk_ns));
     Note note{.next = asked.next, .walk_ns = nanoseconds(walk), .spent_ns = 0};
     note.spent_ns = nanoseconds(Clock::now() - times.arrived);
     put(note, payload);
-    transport.send(peer, tag_of(i), payload);
+    transport.send(peer, probe_tag(i), payload);
     if (asked.next == 0) return;
     weights.walk();
   }
@@ -137,7 +137,7 @@ void send_stream(Transport& transport, model::DeviceIndex peer, std::chrono::mil
     if (took < kLongMessage) next = std::min(2 * bytes, kMostStreamed);
     if (before - start > time) next = 0;
     put({.next = next, .walk_ns = 0, .spent_ns = 0}, payload);
-    transport.send(peer, tag_of(i), std::span(payload).first(bytes));
+    transport.send(peer, probe_tag(i), std::span(payload).first(bytes));
     took = Clock::now() - before;
     bytes = next;
   }
@@ -151,8 +151,8 @@ model::BytesPerSecond receive_stream(Transport& transport, model::DeviceIndex pe
   double sum = 0.0;
   std::size_t bytes = kLeastStreamed;
   for (int i = 0; bytes != 0; ++i) {
-    const MessageTimes times = transport.receive(
-        peer, tag_of(i), std::span(payload).first(bytes), Clock::now() + kSilence, false);
+    const MessageTimes times = transport.receive(peer, probe_tag(i), std::span(payload).first(bytes),
+                                                 Clock::now() + kSilence, false);
     sum += static_cast<double>(bytes);
     arrivals.push_back({std::chrono::duration<double>(times.arrived - start).count(), sum});
     const std::uint64_t next = note_of(payload).next;

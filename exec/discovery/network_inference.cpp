@@ -142,14 +142,14 @@ class Inference {
     std::optional<std::pair<std::vector<Segment>, double>> best;
     const auto consider = [&](SegmentKind kind, DeviceSet members) {
       Segment candidate{.kind = kind, .members = members};
-      const bool known = std::ranges::any_of(segments, [&](const Segment& one) {
-        return one.kind == kind && one.members == members;
-      });
+      const bool known = std::ranges::any_of(
+          segments, [&](const Segment& one) { return one.kind == kind && one.members == members; });
       if (known || !useful(candidate)) return std::numeric_limits<double>::infinity();
       std::vector<Segment> more = segments;
       more.push_back(candidate);
       const double error = fitted(more);
-      const bool larger = best && std::popcount(members) > std::popcount(best->first.back().members);
+      const bool larger =
+          best && std::popcount(members) > std::popcount(best->first.back().members);
       if (!best || error < best->second * (larger ? kBetter : 1.0)) best = {{more, error}};
       return error;
     };

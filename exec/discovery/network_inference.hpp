@@ -36,7 +36,8 @@ struct NetworkSegments {
 //   1. Every device has a port with a rate out and a rate in.
 //   2. Rates: a segment that a trial saturates, by max-min fair sharing over the segments so far,
 //      carries its rate; the median over such trials. Before that, the greatest load of any trial.
-//   3. Error of a set of segments: over trials, (flows) * ln(sum predicted / sum measured)^2 + 0.15 *
+//   3. Error of a set of segments: over trials, (flows) * ln(sum predicted / sum measured)^2 + 0.15
+//   *
 //      sum of ln(predicted / measured)^2 of its flows. Sums count more, as TCP shares by other
 //      rules than max-min.
 //   4. Of all single additions (a medium, an uplink or a bridge of any set of devices; beyond 5

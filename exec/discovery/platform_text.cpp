@@ -13,15 +13,14 @@ namespace {
 
 using model::TaskKind;
 
-constexpr double kLeastPart = 0.1;      // of the measured time of a byte
-constexpr double kSameRate = 0.1;       // directions that differ by less are one link's
-constexpr double kUnlimited = 125e9;    // bytes a second, of links that only delay
+constexpr double kLeastOfByte = 0.1;    // of the measured time of a byte
+constexpr double kSameRate = 0.1;     // directions that differ by less are one link's
+constexpr double kUnlimited = 125e9;  // bytes a second, of links that only delay
 
 std::string number(double value, int digits) {
   std::array<char, 64> text{};
-  const auto [end, error] =
-      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general,
-                    digits);
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value,
+                                          std::chars_format::general, digits);
   require(error == std::errc{}, "platform_xml: a number of more than 64 characters");
   std::string result(text.data(), end);
   if (result.find('e') == std::string::npos) return result;
@@ -40,7 +39,8 @@ double seconds_per_byte(const DiscoveredDevice& device, TaskKind kind) {
   return points.empty() ? 0.0 : points.front().seconds_per_byte;
 }
 
-// Dense products: of an f32 weight, 4 bytes, `intensity` rows take a multiplication and an addition.
+// Dense products: of an f32 weight, 4 bytes, `intensity` rows take a multiplication and an
+// addition.
 double flop_rate(const DiscoveredDevice& device) {
   double best = 0.0;
   for (const model::RatePoint& point :
@@ -103,8 +103,7 @@ class Writer {
         for (const LinkHop& hop : hops(a, b)) {
           for (int i = 0; i < hop.times; ++i) {
             xml += "      <link_ctn id=\"" + hop.link + "\"";
-            if (*hop.direction != '\0')
-              xml += std::string(" direction=\"") + hop.direction + "\"";
+            if (*hop.direction != '\0') xml += std::string(" direction=\"") + hop.direction + "\"";
             xml += "/>\n";
           }
         }
@@ -122,7 +121,7 @@ class Writer {
   }
 
   static double beyond(double rate, double charged) {
-    return 1.0 / std::max(kLeastPart / rate, 1.0 / rate - charged);
+    return 1.0 / std::max(kLeastOfByte / rate, 1.0 / rate - charged);
   }
 
   [[nodiscard]] static bool has_directions(const Segment& segment) {
@@ -139,10 +138,11 @@ class Writer {
     const std::string name = segment_name(devices_, network_, index);
     const double latency = network_.latency[index];
     const auto sender = static_cast<std::size_t>(std::countr_zero(segment.members));
-    const bool one_sender = std::has_single_bit(segment.members) &&
-                            (segment.kind == SegmentKind::port || segment.kind == SegmentKind::path);
-    const double out =
-        beyond(segment.out, one_sender ? seconds_per_byte(devices_[sender], TaskKind::transfer) : mean_);
+    const bool one_sender =
+        std::has_single_bit(segment.members) &&
+        (segment.kind == SegmentKind::port || segment.kind == SegmentKind::path);
+    const double out = beyond(
+        segment.out, one_sender ? seconds_per_byte(devices_[sender], TaskKind::transfer) : mean_);
     if (!has_directions(segment)) return add_link(name, out, latency, "SHARED", xml);
     const double in = beyond(segment.in, mean_);
     if (is_one_link(segment))
@@ -222,8 +222,7 @@ std::string platform_xml(const std::string& name, const std::string& comment,
       "<?xml version='1.0'?>\n"
       "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
       "<!-- " +
-      comment + " -->\n<platform version=\"4.1\">\n  <zone id=\"" + name +
-      "\" routing=\"Full\">\n";
+      comment + " -->\n<platform version=\"4.1\">\n  <zone id=\"" + name + "\" routing=\"Full\">\n";
   for (const DiscoveredDevice& device : devices) add_host(device, xml);
   if (devices.size() > 1) {
     const Writer writer(devices, network);

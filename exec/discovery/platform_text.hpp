@@ -12,8 +12,8 @@ namespace tandem::exec {
 
 // A platform file (docs/reference/platform.md). Hosts: cores, available memory, and speed, memory
 // bandwidth and disk as measured by the profile. A link for each segment, and a route for every
-// ordered pair. What a link transfers a second is measured with the sender's own work in it, which the
-// cost model charges by itself: 1 / bandwidth = 1 / measured - seconds a byte of the senders'
+// ordered pair. What a link transfers a second is measured with the sender's own work in it, which
+// the cost model charges by itself: 1 / bandwidth = 1 / measured - seconds a byte of the senders'
 // profiles, of which a tenth of 1 / measured is left at the least.
 // `network` is ignored if there is one device only. Throws logic_error if there is none.
 [[nodiscard]] std::string platform_xml(const std::string& name, const std::string& comment,

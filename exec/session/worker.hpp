@@ -26,9 +26,9 @@ struct WorkerOptions {
   int threads = 1;
   KernelSet kernels = default_kernel_set();
   std::string program;  // version, for `tandem discover` and kept profiles
-  bool once = false;   // leave after one session
-  int ledger_fd = -1;  // of an emulation on this machine; -1: links are as fast as they are
-  int turn_fd = -1;    // the same; -1: nobody else computes here
+  bool once = false;    // leave after one session
+  int ledger_fd = -1;   // of an emulation on this machine; -1: links are as fast as they are
+  int turn_fd = -1;     // the same; -1: nobody else computes here
   SessionTimes times;
   // One line about a session that failed or clients that were turned away; also, if `verbose`,
   // about sessions that begin and end and what they wait for. Any thread calls it, and nothing is

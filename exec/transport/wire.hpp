@@ -168,24 +168,24 @@ struct Inquiry {
 };
 // A worker's machine.
 struct About {
-  std::string name{};        // of the host
-  std::string boot{};        // kernel's identifier of this boot: workers of one machine share it
-  std::uint64_t network{};   // the kernel's number of the worker's network namespace
-  std::string processor{};   // its make
-  std::string program{};     // version
+  std::string name{};       // of the host
+  std::string boot{};       // kernel's identifier of this boot: workers of one machine share it
+  std::uint64_t network{};  // the kernel's number of the worker's network namespace
+  std::string processor{};  // its make
+  std::string program{};    // version
   std::uint32_t cores = 1;
-  std::uint32_t threads = 1;        // that compute
-  std::uint64_t memory_bytes = 0;   // available
-  std::uint64_t disk_bytes = 0;     // free, in the cache folder
+  std::uint32_t threads = 1;       // that compute
+  std::uint64_t memory_bytes = 0;  // available
+  std::uint64_t disk_bytes = 0;    // free, in the cache folder
   bool operator==(const About&) const = default;
 };
 // Asks for the profile of the worker's machine, which comes in Reports: a kept one, unless
 // `measure`, else one that is measured now.
 struct ProfileOrder {
-  std::string model{};                // config.json of the model whose sizes are measured
-  std::vector<std::string> formats{}; // of weights, beside f32
+  std::string model{};                 // config.json of the model whose sizes are measured
+  std::vector<std::string> formats{};  // of weights, beside f32
   bool half_cache = false;
-  std::uint32_t milliseconds = 0;     // about how long it may take
+  std::uint32_t milliseconds = 0;  // about how long it may take
   bool measure = false;
   bool operator==(const ProfileOrder&) const = default;
 };
@@ -210,7 +210,7 @@ struct ProbeOrder {
 };
 // Answers a LinkOrder or a ProbeOrder.
 struct ProbeAnswer {
-  std::string fault{};            // empty: done
+  std::string fault{};  // empty: done
   // Round trips: half of the median, seconds. Streams: bytes a second from each of `from`.
   std::vector<double> readings{};
   bool operator==(const ProbeAnswer&) const = default;

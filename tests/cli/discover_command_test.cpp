@@ -62,8 +62,7 @@ TEST_CASE("cli/discover: what it cannot do is one error") {
   check_refused(bench, {"discover", "--hosts", "empty.txt", "--out", "home"}, 1,
                 "empty.txt: has no line");
   check_refused(bench, {"discover", "--hosts", "none.txt", "--out", "home"}, 1, "none.txt");
-  check_refused(bench,
-                {"discover", "--hosts", "workers.txt", "--dtype", "q9", "--out", "home"}, 2,
+  check_refused(bench, {"discover", "--hosts", "workers.txt", "--dtype", "q9", "--out", "home"}, 2,
                 "'q9'");
   check_refused(bench, {"worker", "--listen", "127.0.0.1:0", "--announce"}, 1,
                 "flag '--announce': without '--key'");

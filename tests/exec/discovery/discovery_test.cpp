@@ -104,8 +104,7 @@ TEST_CASE("discovery: three workers of one machine are profiled, named apart and
   // Kept by the workers, and the same now.
   const Discovery again = Discoverer(options_of(workers, key)).run();
   REQUIRE(again.devices.size() == 3);
-  for (std::size_t d = 0; d < 3; ++d)
-    CHECK(again.devices[d].profile == found.devices[d].profile);
+  for (std::size_t d = 0; d < 3; ++d) CHECK(again.devices[d].profile == found.devices[d].profile);
 }
 
 TEST_CASE("discovery: what does not answer is one line each, and the rest is kept") {

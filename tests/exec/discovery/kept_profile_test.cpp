@@ -97,7 +97,8 @@ TEST_CASE("discovery/kept profile: what cannot be measured is one error") {
   CHECK(fault_of(machine, order).find("profile order") != std::string::npos);
 }
 
-TEST_CASE("discovery/kept profile: what the check throws ends the measurement, and nothing is kept") {
+TEST_CASE(
+    "discovery/kept profile: what the check throws ends the measurement, and nothing is kept") {
   const testing::TemporaryFolder folder;
   const WorkerMachine machine{.cache_dir = folder.path(), .program = "1", .threads = 1};
   int steps = 0;

@@ -19,15 +19,16 @@ TEST_CASE("discovery/link probe: round trips leave out what the peer spends betw
   Mesh mesh = open_mesh(2, {{.from = 0, .to = 1}, {.from = 1, .to = 0}}, random_key());
   auto other = std::async(std::launch::async,
                           [&] { answer_round_trips(*mesh.devices[1], 0, model::Bytes{1 << 20}); });
-  const model::Seconds half = ask_round_trips(*mesh.devices[0], 1, model::Bytes{1 << 20},
-                                              std::chrono::milliseconds(50));
+  const model::Seconds half =
+      ask_round_trips(*mesh.devices[0], 1, model::Bytes{1 << 20}, std::chrono::milliseconds(50));
   other.get();
   // The peer sleeps 400 microseconds and reads 1 MiB between two messages.
   CHECK(half.value() > 1e-6);
   CHECK(half.value() < 2e-2);
 }
 
-TEST_CASE("discovery/link probe: a stream ends by itself, and its rate is its bytes over its time") {
+TEST_CASE(
+    "discovery/link probe: a stream ends by itself, and its rate is its bytes over its time") {
   Mesh mesh = open_mesh(2, {{.from = 0, .to = 1}}, random_key());
   const Clock::time_point start = Clock::now();
   auto rate = std::async(std::launch::async, [&] {

@@ -174,10 +174,8 @@ TEST_CASE("discovery/network inference: six devices behind two switches, one of 
 TEST_CASE("discovery/network inference: a line whose directions differ, and one slow path") {
   std::vector<Segment> truth = ports(4, 1000.0);
   truth[2] = port(2, 40.0, 250.0);
-  truth.push_back({.kind = SegmentKind::path,
-                   .members = set_of({0}),
-                   .to = 1,
-                   .out = 300.0 * kMega});
+  truth.push_back(
+      {.kind = SegmentKind::path, .members = set_of({0}), .to = 1, .out = 300.0 * kMega});
   for (unsigned seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
     const NetworkSegments found = infer_network(measured(truth, 4, 0.05, seed));

@@ -25,7 +25,8 @@ DiscoveredDevice device(const std::string& name, double seconds_per_byte = 0.0) 
   rate[static_cast<std::size_t>(model::TaskKind::transfer)].points = {
       {.intensity = 1.0, .seconds_per_byte = seconds_per_byte}};
   rate[static_cast<std::size_t>(model::TaskKind::ffn_up)].points = {
-      {.intensity = 1.0, .seconds_per_byte = 1e-10}, {.intensity = 32.0, .seconds_per_byte = 4e-10}};
+      {.intensity = 1.0, .seconds_per_byte = 1e-10},
+      {.intensity = 32.0, .seconds_per_byte = 4e-10}};
   device.profile.disk_bandwidth = model::BytesPerSecond{5e8};
   return device;
 }
@@ -49,26 +50,31 @@ TEST_CASE("discovery/platform text: hosts state what was measured") {
 
 TEST_CASE("discovery/platform text: duplex ports, a medium that stations pass twice, a slow path") {
   NetworkSegments network;
-  network.segments = {{.kind = SegmentKind::port, .members = 1, .out = 1000 * kMega, .in = 950 * kMega},
-                      {.kind = SegmentKind::port, .members = 0},
-                      {.kind = SegmentKind::port, .members = 4, .out = 40 * kMega, .in = 250 * kMega},
-                      {.kind = SegmentKind::medium, .members = 6, .out = 300 * kMega},
-                      {.kind = SegmentKind::path, .members = 1, .to = 1, .out = 100 * kMega}};
+  network.segments = {
+      {.kind = SegmentKind::port, .members = 1, .out = 1000 * kMega, .in = 950 * kMega},
+      {.kind = SegmentKind::port, .members = 0},
+      {.kind = SegmentKind::port, .members = 4, .out = 40 * kMega, .in = 250 * kMega},
+      {.kind = SegmentKind::medium, .members = 6, .out = 300 * kMega},
+      {.kind = SegmentKind::path, .members = 1, .to = 1, .out = 100 * kMega}};
   network.latency = {1e-4, 0.0, 2e-4, 1e-3, 0.0};
   network.rest.assign(9, 0.0);
   network.rest[1] = network.rest[3] = 5e-3;
   const std::string xml =
       platform_xml("home", "c", {device("a"), device("b"), device("c")}, network);
-  CHECK(has(xml, "<link id=\"port-a\" bandwidth=\"974.7Mbps\" latency=\"100us\" "
-                 "sharing_policy=\"SPLITDUPLEX\"/>"));
+  CHECK(has(xml,
+            "<link id=\"port-a\" bandwidth=\"974.7Mbps\" latency=\"100us\" "
+            "sharing_policy=\"SPLITDUPLEX\"/>"));
   CHECK(!has(xml, "port-b"));
-  CHECK(has(xml, "<link id=\"port-c-out\" bandwidth=\"40Mbps\" latency=\"200us\" "
-                 "sharing_policy=\"SHARED\"/>"));
+  CHECK(has(xml,
+            "<link id=\"port-c-out\" bandwidth=\"40Mbps\" latency=\"200us\" "
+            "sharing_policy=\"SHARED\"/>"));
   CHECK(has(xml, "<link id=\"port-c-in\" bandwidth=\"250Mbps\""));
-  CHECK(has(xml, "<link id=\"medium-1\" bandwidth=\"300Mbps\" latency=\"1000us\" "
-                 "sharing_policy=\"SHARED\"/>"));
-  CHECK(has(xml, "<link id=\"delay-a-b\" bandwidth=\"1000000Mbps\" latency=\"5000us\" "
-                 "sharing_policy=\"FATPIPE\"/>"));
+  CHECK(has(xml,
+            "<link id=\"medium-1\" bandwidth=\"300Mbps\" latency=\"1000us\" "
+            "sharing_policy=\"SHARED\"/>"));
+  CHECK(has(xml,
+            "<link id=\"delay-a-b\" bandwidth=\"1000000Mbps\" latency=\"5000us\" "
+            "sharing_policy=\"FATPIPE\"/>"));
   CHECK(has(xml,
             "src=\"a\" dst=\"b\" symmetrical=\"NO\">\n"
             "      <link_ctn id=\"port-a\" direction=\"UP\"/>\n"
