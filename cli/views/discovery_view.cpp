@@ -38,7 +38,7 @@ std::string kind_text(exec::SegmentKind kind) {
   return "";
 }
 
-std::string rate_text(double bytes_s) {
+std::string measured_rate(double bytes_s) {
   return bytes_s > 0.0 ? to_text(model::BytesPerSecond{bytes_s}) : "-";
 }
 
@@ -52,7 +52,7 @@ void print_discovery(const exec::Discovery& found, const exec::NetworkSegments& 
     devices.add({device.name, device.local ? "local" : to_text(device.endpoint), about.processor,
                  std::to_string(about.threads),
                  to_text(model::Bytes{static_cast<double>(about.memory_bytes)}),
-                 rate_text(device.profile.disk_bandwidth.value()),
+                 measured_rate(device.profile.disk_bandwidth.value()),
                  to_text(model::Bytes{static_cast<double>(about.disk_bytes)})});
   }
   devices.print(out);
@@ -65,8 +65,8 @@ void print_discovery(const exec::Discovery& found, const exec::NetworkSegments& 
     const bool directed =
         segment.kind == exec::SegmentKind::port || segment.kind == exec::SegmentKind::uplink;
     links.add({exec::segment_name(found.devices, network, s), members_text(found.devices, segment),
-               kind_text(segment.kind), rate_text(segment.out),
-               directed ? rate_text(segment.in) : "the same",
+               kind_text(segment.kind), measured_rate(segment.out),
+               directed ? measured_rate(segment.in) : "the same",
                to_text(model::Seconds{network.latency[s]})});
   }
   links.print(out);

@@ -24,10 +24,10 @@
 namespace tandem::exec {
 namespace {
 
-class Guest {
+class DiscoveryGuest {
  public:
-  Guest(Control& control, Activity& activity, Reception& reception,
-        std::shared_ptr<Cancellation> cancellation, const GuestOptions& options)
+  DiscoveryGuest(Control& control, Activity& activity, Reception& reception,
+                 std::shared_ptr<Cancellation> cancellation, const GuestOptions& options)
       : control_(control),
         activity_(activity),
         reception_(reception),
@@ -212,7 +212,7 @@ class Guest {
 void serve_discovery(Control& control, Activity& activity, Reception& reception,
                      const std::shared_ptr<Cancellation>& cancellation,
                      const GuestOptions& options) {
-  Guest(control, activity, reception, cancellation, options).serve();
+  DiscoveryGuest(control, activity, reception, cancellation, options).serve();
 }
 
 }  // namespace tandem::exec

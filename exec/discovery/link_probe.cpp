@@ -151,8 +151,8 @@ model::BytesPerSecond receive_stream(Transport& transport, model::DeviceIndex pe
   double sum = 0.0;
   std::size_t bytes = kLeastStreamed;
   for (int i = 0; bytes != 0; ++i) {
-    const MessageTimes times = transport.receive(peer, probe_tag(i), std::span(payload).first(bytes),
-                                                 Clock::now() + kSilence, false);
+    const MessageTimes times = transport.receive(
+        peer, probe_tag(i), std::span(payload).first(bytes), Clock::now() + kSilence, false);
     sum += static_cast<double>(bytes);
     arrivals.push_back({std::chrono::duration<double>(times.arrived - start).count(), sum});
     const std::uint64_t next = note_of(payload).next;

@@ -13,7 +13,7 @@ namespace {
 
 using model::TaskKind;
 
-constexpr double kLeastOfByte = 0.1;    // of the measured time of a byte
+constexpr double kLeastOfByte = 0.1;  // of the measured time of a byte
 constexpr double kSameRate = 0.1;     // directions that differ by less are one link's
 constexpr double kUnlimited = 125e9;  // bytes a second, of links that only delay
 
