@@ -18,6 +18,8 @@
   ROW(compare, start, nothing, "compare predictions and runs of one plan")                        \
   ROW(profile, devices, nothing, "measure this machine's speed")                                  \
   ROW(worker, devices, nothing, "be a device for 'tandem run --hosts'")                           \
+  ROW(discover, devices, simulator,                                                               \
+      "measure devices and links of workers into a platform and profiles")                        \
   ROW(testbed, devices, simulator, "run plans over a scenario as a real network of this machine") \
   ROW(model, inputs, nothing,                                                                     \
       "list, inspect or make models (list, inspect, random, convert, shard)")                     \

@@ -225,8 +225,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   request = planner::for_devices(std::move(request), devices.used);
   request.profiles = device_profiles(options, request.cluster, scenario.processors);
-  request.cluster =
-      model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
+  request.cluster = model::with_measured_disks(request.cluster, request.profiles,
+                                               profile_files(options, request.cluster));
   std::optional<planner::SpChoice> of_two;
   if (sp != "ntp") request.allreduce = options.text("allreduce");  // each way's own, if none
   if (sp == "tp") request.strategy = with_split;

@@ -30,6 +30,10 @@ struct WantedDevices {
 };
 [[nodiscard]] WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
                                        const planner::Strategy& strategy, bool any);
+// What every `--profile` names, as FILE or NAME=FILE: of a folder NAME.profile.json of each device,
+// as `tandem discover` writes it.
+[[nodiscard]] std::vector<std::string> profile_files(const Options& options,
+                                                     const model::Cluster& cluster);
 // One a device from `--profile F` (every device) and `--profile NAME=F` (that one), made slower as
 // the scenario says; where none is given, that of a similar processor if `processors`, by device,
 // names one (cli/files/reference_processors.hpp), else nominal, with the program's memory as

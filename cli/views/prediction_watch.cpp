@@ -43,17 +43,58 @@ double mean_gap(const std::vector<double>& times, std::size_t count) {
   return (times[count - 1] - times[0]) / static_cast<double>(count - 1);
 }
 
+// In which a time lies with 90% probability, by the prediction.
+struct Bounds {
+  double low_s = 0.0;
+  double high_s = 0.0;
+};
+
+template <class Interval>
+std::optional<Bounds> bounds_of(const std::optional<Interval>& interval) {
+  if (!interval) return std::nullopt;
+  return Bounds{interval->low, interval->high};
+}
+
+// Of a result, or of one of its requests: a program whose predictions have no intervals has none.
+template <class Times>
+std::optional<Bounds> ttft_bounds(const Times& times) {
+  if constexpr (requires { times.interval_90->ttft_s; }) {
+    if (times.interval_90) return bounds_of(times.interval_90->ttft_s);
+  }
+  return std::nullopt;
+}
+
+struct LatencyBounds {
+  std::optional<Bounds> mean{};
+  std::optional<Bounds> p50{};
+  std::optional<Bounds> p90{};
+  std::optional<Bounds> p99{};
+};
+template <class Times>
+LatencyBounds latency_bounds(const Times& times) {
+  if constexpr (requires { times.interval_90->token_latency_s->mean; }) {
+    if (times.interval_90 && times.interval_90->token_latency_s) {
+      const auto& all = *times.interval_90->token_latency_s;
+      return {Bounds{all.mean.low, all.mean.high}, Bounds{all.p50.low, all.p50.high},
+              Bounds{all.p90.low, all.p90.high}, Bounds{all.p99.low, all.p99.high}};
+    }
+  }
+  return {};
+}
+
 // One time of both results, with what the prediction says of its own error.
 struct HeldTime {
   std::string_view name;
   double predicted_s = 0.0;
   double run_s = 0.0;
   bool is_always_shown = false;
+  std::optional<Bounds> bounds{};  // none: 10%
 
   [[nodiscard]] bool is_number() const {
     return std::isfinite(predicted_s) && std::isfinite(run_s);
   }
   [[nodiscard]] bool is_off() const {
+    if (bounds) return run_s < bounds->low_s || run_s > bounds->high_s;
     return std::abs(deviation_percent(predicted_s, run_s).value_or(0.0)) > kNamedPercent;
   }
   [[nodiscard]] std::string line(std::string_view kind) const {
@@ -61,8 +102,9 @@ struct HeldTime {
     text.append(": predicted ").append(seconds_text(predicted_s)).append(", ").append(kind);
     text.append(" ").append(seconds_text(run_s));
     text += in_brackets(deviation_percent(predicted_s, run_s));
-    if (is_off()) text += ", more than 10% off";
-    return text;
+    if (!bounds) return text + (is_off() ? ", more than 10% off" : "");
+    return text + (is_off() ? ", outside" : ", within") + " its 90% interval [" +
+           seconds_text(bounds->low_s) + ", " + seconds_text(bounds->high_s) + "]";
   }
 };
 
@@ -84,21 +126,39 @@ double mean_time(const model::Result& result) {
   return model::mean(all);
 }
 
-std::vector<HeldTime> held_times(const model::Result& predicted, const model::Result& run) {
+// How many requests have their first token outside their intervals; empty if none has, or if the
+// prediction has no intervals.
+std::string requests_outside(const model::Result& predicted, const model::Result& run) {
+  std::size_t outside = 0;
+  for (std::size_t i = 0; i < std::min(predicted.requests.size(), run.requests.size()); ++i) {
+    const std::optional<Bounds> bounds = ttft_bounds(predicted.requests[i]);
+    const double seconds = run.requests[i].ttft_s;
+    if (bounds && (seconds < bounds->low_s || seconds > bounds->high_s)) ++outside;
+  }
+  if (outside == 0) return "";
+  return "first token of " + std::to_string(outside) + " of " +
+         std::to_string(run.requests.size()) + " requests: outside its 90% interval";
+}
+
+// `is_whole`: the run has all of the predicted tokens.
+std::vector<HeldTime> held_times(const model::Result& predicted, const model::Result& run,
+                                 bool is_whole) {
   std::vector<HeldTime> times;
   if (run.requests.size() > 1) {
     times.push_back({"first token, mean of requests", mean_ttft(predicted), mean_ttft(run), true});
     times.push_back({"request, mean", mean_time(predicted), mean_time(run), true});
   } else {
     times.push_back({run.metrics.token_times_s.empty() ? "the pass" : "first token",
-                     predicted.metrics.ttft_s, run.metrics.ttft_s, true});
+                     predicted.metrics.ttft_s, run.metrics.ttft_s, true, ttft_bounds(predicted)});
   }
   const model::LatencyStats p = stats_of(predicted.metrics);
   const model::LatencyStats r = stats_of(run.metrics);
-  times.push_back({"token latency, mean", p.mean, r.mean, true});
-  times.push_back({"token latency, p50", p.p50, r.p50, false});
-  times.push_back({"token latency, p90", p.p90, r.p90, false});
-  times.push_back({"token latency, p99", p.p99, r.p99, false});
+  // The intervals are of all tokens, of which a text that ends early has fewer.
+  const LatencyBounds bounds = is_whole ? latency_bounds(predicted) : LatencyBounds();
+  times.push_back({"token latency, mean", p.mean, r.mean, true, bounds.mean});
+  times.push_back({"token latency, p50", p.p50, r.p50, false, bounds.p50});
+  times.push_back({"token latency, p90", p.p90, r.p90, false, bounds.p90});
+  times.push_back({"token latency, p99", p.p99, r.p99, false, bounds.p99});
   std::erase_if(times, [](const HeldTime& time) { return !time.is_number(); });
   return times;
 }
@@ -169,22 +229,26 @@ std::vector<std::string> PredictionWatch::summary(const model::Result& run,
   expected.resize(std::min(expected.size(), run.metrics.token_times_s.size()));
   std::vector<std::string> lines;
   bool any_off = false;
-  for (const HeldTime& time : held_times(predicted, run)) {
+  const std::string unlike = model::unlike_lengths({"predicted", predicted_}, {kind, run});
+  for (const HeldTime& time : held_times(predicted, run, unlike.empty())) {
     any_off = any_off || time.is_off();
     if (time.is_always_shown || time.is_off()) lines.push_back(time.line(kind));
   }
-  const std::string unlike = model::unlike_lengths({"predicted", predicted_}, {kind, run});
+  if (std::string outside = requests_outside(predicted, run);
+      run.requests.size() > 1 && !outside.empty())
+    lines.push_back(std::move(outside));
   if (!unlike.empty()) {
     lines.push_back(unlike);
     return lines;
   }
-  auto part = model::largest_deviation(predicted_, run, kNamedPercent);
-  if (!part && any_off) part = model::largest_deviation(predicted_, run, 0.0);
-  if (part) {
-    const HeldTime time{"", part->predicted_s, part->run_s};
+  if (const auto part = model::largest_deviation(predicted_, run, kNamedPercent)) {
+    const HeldTime time{.name = "", .predicted_s = part->predicted_s, .run_s = part->run_s};
     lines.push_back("deviates most: " + part_text(plan, *part) + time.line(kind));
   } else {
-    lines.push_back("no device computes, loads or sends more than 10% longer or shorter");
+    lines.push_back(
+        std::string("no device computes, loads or sends more than 10% longer or "
+                    "shorter") +
+        (any_off ? ": devices waited longer or shorter, see 'stall' in 'tandem compare'" : ""));
   }
   if (run.origin == model::ResultOrigin::replayed)
     lines.push_back("replayed times follow the prediction's formulas: this tests the program");

@@ -37,6 +37,7 @@ class StepMeasurement {
  public:
   StepMeasurement(const model::Transformer& transformer, const StepOptions& options)
       : deadline_(options.deadline),
+        check_(options.check),
         clock_(options.threads),
         rests_(options.stream_bytes <= kCached) {
     std::int32_t max_rows = std::ranges::max(options.rows);
@@ -117,6 +118,7 @@ class StepMeasurement {
   }
 
   void run(const Step& step, ProfileLog& log) {
+    if (check_) check_();
     constexpr std::chrono::milliseconds kBetween{250};
     if (Clock::now() - referred_ > kBetween && !measured_.reference_s.empty()) refer();
     log.begin_moment();
@@ -198,6 +200,7 @@ class StepMeasurement {
   }
 
   Clock::time_point deadline_;
+  std::function<void()> check_;
   ProfileClock clock_;
   bool rests_;  // a run's weights may stay in caches between its tokens
   std::vector<ProfilePart> parts_{};

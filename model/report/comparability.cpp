@@ -73,7 +73,7 @@ std::string unlike_requests(const ComparedResult& one, const ComparedResult& oth
   return "";
 }
 
-// What an environment holds besides settings: what a run counts or clocks, what other checks hold
+// What an environment holds beyond settings: what a run counts or clocks, what other checks hold
 // against each other, and remarks.
 constexpr std::array<std::string_view, 9> kCounts{"announcement_bytes",
                                                   "announcement_cpu_s",
@@ -88,6 +88,9 @@ constexpr std::array<std::string_view, 4> kHeldElsewhere{"chunk", "in_flight", "
                                                          "prompt_tokens"};
 constexpr std::array<std::string_view, 3> kRemarks{"extrapolated", "outdated_profiles",
                                                    "profile_threads"};
+// How a pace is kept: compared between results of one origin only.
+constexpr std::array<std::string_view, 4> kOfPace{"demand_cores", "dilation", "scheduling",
+                                                  "warm_up"};
 constexpr std::string_view kVersion = "tandem";  // alone means the same in predictions and runs
 constexpr std::string_view kProfileOf = "profile of ";
 
@@ -131,9 +134,18 @@ void add_unlike_settings(const std::vector<const ComparedResult*>& group,
     for (const auto& [key, value] : one->result.environment)
       if (is_setting(key)) keys.insert(key);
   }
-  for (const std::string& key : keys) {
-    if (std::string line = unlike_setting(group, key); !line.empty())
+  const auto add = [&](const std::vector<const ComparedResult*>& results, const std::string& key) {
+    if (std::string line = unlike_setting(results, key); !line.empty())
       lines.push_back(std::move(line));
+  };
+  for (const std::string& key : keys) {
+    if (std::ranges::find(kOfPace, key) == kOfPace.end()) {
+      add(group, key);
+      continue;
+    }
+    std::map<ResultOrigin, std::vector<const ComparedResult*>> by_origin;
+    for (const ComparedResult* one : group) by_origin[one->result.origin].push_back(one);
+    for (const auto& [origin, results] : by_origin) add(results, key);
   }
 }
 

@@ -219,6 +219,13 @@ Verdict judge(const Comparison& comparison, std::size_t i) {
   return verdict;
 }
 
+bool is_of(const ComparedRow& row, TaskKind kind) {
+  return row.name.ends_with("/" + std::string(to_string(kind)));
+}
+bool reads_disk(const ComparedRow& row) {
+  return is_of(row, TaskKind::load) || is_of(row, TaskKind::fetch);
+}
+
 // Whether a result of this origin has the row's value from a clock or a count.
 bool is_observed(const ComparedRow& row, ResultOrigin origin) {
   const bool is_time =
@@ -230,13 +237,11 @@ bool is_observed(const ComparedRow& row, ResultOrigin origin) {
       return !is_time || row.metric == "ready";
     case ResultOrigin::measured_emulated: {
       if (row.scope == "device") return row.metric != "busy_disk" && row.metric != "busy_channel";
-      const auto is = [&](TaskKind kind) {
-        return row.name.ends_with("/" + std::string(to_string(kind)));
-      };
       return row.scope != "task" || !is_time ||
-             !(is(TaskKind::transfer) || is(TaskKind::load) || is(TaskKind::fetch));
+             !(reads_disk(row) || is_of(row, TaskKind::transfer));
     }
     case ResultOrigin::measured_testbed:
+      return row.metric != "busy_disk" && !(row.scope == "task" && is_time && reads_disk(row));
     case ResultOrigin::measured:
       return true;
   }

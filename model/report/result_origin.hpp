@@ -15,7 +15,7 @@ enum class ResultOrigin : std::uint8_t {
   predicted,          // by an evaluator
   replayed,           // emulated devices at nominal pace: times follow the prediction's formulas
   measured_emulated,  // emulated devices: computing is measured, links and disks are replayed
-  measured_testbed,   // devices in network namespaces of one machine: nothing is replayed
+  measured_testbed,   // devices in network namespaces of one machine: disks are replayed
   measured,           // the devices themselves
 };
 

@@ -156,6 +156,10 @@ TEST_CASE("model/comparability: every setting that differs is named, known or no
     runs[1].result.origin = ResultOrigin::measured_emulated;
     runs[1].result.environment["dilation"] = "2.00";
     CHECK(unlike_settings(runs).empty());
+    runs[2].result.origin = ResultOrigin::replayed;
+    runs[2].result.environment["dilation"] = "1.00";
+    CHECK(unlike_settings(runs).empty());  // of another pace
+    runs[2].result.environment.erase("dilation");
     runs[2].result.origin = ResultOrigin::measured_emulated;
     CHECK(any_has(unlike_settings(runs),
                   "'dilation' differs: measured (b) has '2.00', measured "
