@@ -23,7 +23,6 @@ namespace {
 
 using model::DrawnTimes;
 using model::FactorDraws;
-using model::Interval;
 using model::LatencyStats;
 using model::Metrics;
 using model::Result;
@@ -59,7 +58,7 @@ void describe(const Plan& plan, std::size_t repetitions, Result& result) {
 
 // The interval of `value`, of which `drawn(k)` is draw k.
 template <class Drawn>
-std::optional<Interval> interval(double value, const Drawn& drawn) {
+std::optional<model::Interval> interval(double value, const Drawn& drawn) {
   std::vector<double> draws;
   for (std::size_t k = 1; k < FactorDraws::kCount; ++k) draws.push_back(std::max(0.0, drawn(k)));
   return model::interval_90(draws, value);
