@@ -50,7 +50,8 @@ double seconds(const DeviceProfile& profile, double rows, WeightFormat format = 
 }  // namespace
 
 TEST_CASE("model/similar_profile: a device is as far from its roofline as the reference") {
-  for (const auto& [speed, memory] : {std::pair(1.0, 1.0), std::pair(4.0, 2.0), std::pair(0.1, 3.0)}) {
+  for (const auto& [speed, memory] :
+       {std::pair(1.0, 1.0), std::pair(4.0, 2.0), std::pair(0.1, 3.0)}) {
     CAPTURE(speed);
     CAPTURE(memory);
     const Device of = device(speed, memory);
