@@ -8,7 +8,8 @@
 namespace tandem::cli {
 
 // The row of scenarios/profiles/processors.csv that is called `processor`, upper and lower case
-// alike, with its profile. Throws Error, with the known names, if there is none.
-[[nodiscard]] model::ReferenceProcessor reference_processor(const std::string& processor);
+// equal, with its profile; nothing if there is none.
+[[nodiscard]] std::optional<model::ReferenceProcessor> reference_processor(
+    const std::string& processor);
 
 }  // namespace tandem::cli

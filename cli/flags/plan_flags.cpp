@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -245,10 +246,15 @@ std::vector<DeviceProfile> device_profiles(const Options& options, const model::
     const std::optional<ProfileFile>& file = own[i] ? own[i] : common;
     const auto processor = processors.find(cluster.devices()[i].name);
     if (!file && processor != processors.end()) {
-      const double program_bytes = profiles[i].program_bytes;
-      profiles[i] =
-          model::similar_profile(cluster.devices()[i], reference_processor(processor->second));
-      profiles[i].program_bytes = program_bytes;
+      if (const auto reference = reference_processor(processor->second)) {
+        const double program_bytes = profiles[i].program_bytes;
+        profiles[i] = model::similar_profile(cluster.devices()[i], *reference);
+        profiles[i].program_bytes = program_bytes;
+      } else if (!options.has("quiet")) {
+        std::cerr << "tandem plan: device '" << cluster.devices()[i].name << "': no processor '"
+                  << processor->second
+                  << "' was measured by this project; its stated speeds are used\n";
+      }
     }
     if (!file) continue;
     const double slowdown = cluster.devices()[i].slowdown;

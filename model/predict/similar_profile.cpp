@@ -38,7 +38,7 @@ DeviceProfile similar_profile(const Device& device, const ReferenceProcessor& re
   const DeviceProfile stated = nominal_profile(reference.stated);
   const DeviceProfile& measured = reference.profile;
   DeviceProfile profile = nominal_profile(device);
-  profile.source = std::string(kSimilar) + reference.name + ": " + measured.source;
+  profile.source = std::string(kSimilar) + reference.name;
   profile.threads = static_cast<int>(device.cores);
   profile.kernels = measured.kernels;
   profile.inlined = measured.inlined;
