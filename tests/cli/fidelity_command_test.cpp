@@ -117,8 +117,14 @@ TEST_CASE("cli/fidelity: a configuration is recorded once, and the report made o
   CHECK(again.out == first.out);
   CHECK(bench.read(kRecording) == recording);
 
-  // What another build recorded is not mixed with this one's.
+  // What was run in another way is not taken for this one's.
   const std::string before = bench.read("out/report.html");
+  bench.write(kRecording, replaced(recording, "\"way\":\"machine\"", "\"way\":\"other\""));
+  const Outcome elsewhere = bench.run(fidelity({}));
+  CHECK(elsewhere.code == 1);
+  CHECK(elsewhere.err.find("run in way 'other', expected 'machine'") != std::string::npos);
+
+  // What another build recorded is not mixed with this one's.
   bench.write(kRecording, replaced(recording, "\"recorder\":\"tandem ", "\"recorder\":\"tandem 0"));
   const Outcome older = bench.run(fidelity({}));
   CHECK(older.code == 1);
@@ -129,11 +135,11 @@ TEST_CASE("cli/fidelity: a configuration is recorded once, and the report made o
 
 TEST_CASE("cli/fidelity: what is interrupted is not kept, and the same command goes on") {
   const Workbench bench;
-  const Outcome cut =
-      bench.shell("\"$TANDEM\" fidelity --out out --only " + kName +
-                  " --runs 1 --profile-seconds 0.1 2>err & pid=$!\n"
-                  "while ! ls out/sittings/*/profile.json >/dev/null 2>&1 && [ -d /proc/$pid ]; do sleep 0.02; done\n"
-                  "kill -INT $pid; wait $pid; echo code $?; cat err");
+  const Outcome cut = bench.shell("\"$TANDEM\" fidelity --out out --only " + kName +
+                                  " --runs 1 --profile-seconds 0.1 2>err & pid=$!\n"
+                                  "while ! ls out/sittings/*/profile.json >/dev/null 2>&1 && [ -d "
+                                  "/proc/$pid ]; do sleep 0.02; done\n"
+                                  "kill -INT $pid; wait $pid; echo code $?; cat err");
   CHECK(cut.out.find("code 1") != std::string::npos);
   CHECK(cut.out.find("out: interrupted; what was recorded is kept") != std::string::npos);
   CHECK_FALSE(bench.has(kRecording));
