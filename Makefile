@@ -3,6 +3,7 @@
 # make test    install what is missing, build, run every test
 # make bench   the same for the benchmarks; results under out/bench/
 # make fuzz    short runs of the fuzz targets
+# make reference  build, and write the flag tables of docs/reference/commands.md anew
 # make packages  Debian packages under out/packages: tandem, and tandem-worker for devices
 # make arm64   the same for arm64 boards: tandem-worker, cross-compiled
 #
@@ -16,7 +17,7 @@ JOBS ?= $(shell nproc)
 BUILD_PACKAGES := g++ cmake ninja-build ccache lld pkg-config libsimgrid-dev libboost-dev \
   libboost-program-options-dev libeigen3-dev libhwy-dev libpugixml-dev nlohmann-json3-dev \
   libssl-dev libsentencepiece-dev libpcre2-dev libicu-dev liburing-dev \
-  doctest-dev libbenchmark-dev
+  libavahi-client-dev doctest-dev libbenchmark-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) python3 python3-numpy python3-matplotlib
 # A BLAS, too: with the reference, on which PyTorch stands otherwise, its double precision takes several times as long.
 TEST_PACKAGES := $(DEMO_PACKAGES) python3-torch libopenblas0-serial python3-scipy python3-sentencepiece python3-regex python3-jinja2 glpk-utils
@@ -25,7 +26,7 @@ CHECK_PACKAGES := $(TEST_PACKAGES) $(ARM64_PACKAGES) qemu-user-static clang-form
   libclang-rt-16-dev
 # Headers and libraries of a board. libsentencepiece-dev of two architectures cannot be installed side by side.
 ARM64_SYSROOT_PACKAGES := libc6-dev,libstdc++-12-dev,libboost-dev,libboost-program-options-dev,libeigen3-dev,libhwy-dev,$\
-  nlohmann-json3-dev,libssl-dev,libsentencepiece-dev,libpcre2-dev,libicu-dev,liburing-dev,doctest-dev
+  nlohmann-json3-dev,libssl-dev,libsentencepiece-dev,libpcre2-dev,libicu-dev,liburing-dev,libavahi-client-dev,doctest-dev
 
 # $(call install,PACKAGES): apt-get install of those that are missing; silent when none is.
 define install
@@ -40,7 +41,7 @@ if (($${#missing[@]})); then \
 fi
 endef
 
-.PHONY: help demo demo-short study test bench fuzz build build-all packages arm64-sysroot arm64 check-packages clean
+.PHONY: help demo demo-short study test bench fuzz build build-all reference packages arm64-sysroot arm64 check-packages clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST)) | sed -n '1,/^$$/p'
@@ -80,6 +81,9 @@ fuzz:
 	@cmake --preset fuzz --log-level=WARNING >/dev/null
 	@cmake --build --preset fuzz --target tandem_fuzz_targets -j $(JOBS)
 	@tests/fuzz/run_fuzz.sh
+
+reference: build study
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/documents/reference.py write build/release/bin/tandem build/release/bin/tandem-study
 
 packages: build
 	@cmake --build --preset release --target tandem_device tandem-study -j $(JOBS)

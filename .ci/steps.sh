@@ -32,6 +32,8 @@ installed() {
   local prefix
   prefix=$(mktemp -d)
   cmake --install build/release --prefix "$prefix" >/dev/null
+  # The public headers, and no other.
+  diff <(cd include && ls tandem/*) <(cd "$prefix/include" && find . -type f | sed 's|^./||' | sort)
   cmake -S tests/consumer -B "$prefix/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
   cmake --build "$prefix/build"
   mkdir "$prefix/weights" && "$prefix/build/consumer" "$prefix/weights"

@@ -26,14 +26,15 @@ using planner::Strategy;
 constexpr double kWorthIt = 1.0 - 1e-3;
 constexpr double kEqualTimes = 1.0 - 1e-9;  // less is rounding
 constexpr double kHardlySlower = 1.0 / 1.3;
-// What shares that are made for tiles may save.
+// Upper limit of the time saved by shares made for tiles.
 constexpr double kSavedByTiles = 1.0 - 0.1;
 constexpr std::size_t kMostPromising = 5;
-// Of more devices, the slowest so many may be left out, and the fastest be masters.
+// On larger clusters only so many of the slowest devices may be removed, and of the fastest be
+// master.
 constexpr std::size_t kMostMoved = 16;
 constexpr std::size_t kMostSwapped = 8;  // of more, none is exchanged for another
 
-// Of plans for devices that are alike.
+// For plans on equal devices.
 bool is_equal(double seconds, double other) {
   return std::min(seconds, other) >= std::max(seconds, other) * kEqualTimes;
 }
@@ -150,8 +151,8 @@ class Search {
     if (question_->served->policy != nullptr) return {question_->served->policy};
     std::vector<const Policy*> all;
     for (const Policy& policy : planner::policies()) {
-      // What goes round needs stages. One request at a time is no higher rate, but each may take
-      // less than together with others.
+      // The throughput needs stages. One request at a time gives no higher rate, but each may take
+      // less time than together with others.
       const bool one_by_one = question_->request.objective != planner::Objective::throughput &&
                               question_->served->steps <= 1;
       if (!planner::serves(policy, question_->served->chunk)) continue;
@@ -159,7 +160,7 @@ class Search {
           (!policy.alone() || strategy.sharding.splits_layers()))
         all.push_back(&policy);
     }
-    std::ranges::reverse(all);  // of equals the one that keeps nobody waiting
+    std::ranges::reverse(all);  // ties: the one without waits
     return all;
   }
 
@@ -234,15 +235,15 @@ class Search {
     for (std::size_t i = best_last.size(); i-- > 0;) {
       if (best_last[i] == few.master) continue;
       few.used[static_cast<std::size_t>(best_last[i])] = true;
-      // Of many devices, twice as many each time.
+      // With many devices, doubles the number each time.
       const auto size = static_cast<std::size_t>(few.size());
       if (size <= kMostMoved || std::has_single_bit(size)) all.push_back(few);
     }
     return all;
   }
 
-  // Where to begin: everyone, or fewer if they are faster. Where none of these has a plan, with
-  // another master, and then from those with most memory.
+  // Returns the starting point: all devices, or fewer if they are faster. If none of these has a
+  // plan, tries another master, and then starts from the devices with most memory.
   [[nodiscard]] Setting beginning(const Setting& all) {
     Setting start = all;
     const auto try_few = [&](const Setting& like, const std::vector<DeviceIndex>& best_last) {
@@ -326,9 +327,9 @@ class Search {
     }
   }
 
-  // Everyone, `best`, and of the other settings that were asked about those that are hardly slower:
-  // with other sums, or better shares, they may be faster. Where weights stream, which takes long
-  // to plan, the first two alone.
+  // Returns all devices, `best`, and those of the other evaluated settings that are hardly slower:
+  // they may be faster with other sums or better shares. If weights stream, which takes long to
+  // plan, only the first two.
   [[nodiscard]] std::vector<Setting> promising(const Setting& best) {
     std::vector<Setting> found{everyone_as(best), best};
     const std::optional<Contender>& known = answers_(best).contender;
@@ -343,7 +344,7 @@ class Search {
     std::ranges::stable_sort(others, {}, [&](const Setting& one) { return answers_.seconds(one); });
     for (const Setting& one : others) {
       if (found.size() == 2 + kMostPromising) break;
-      // Of as many devices that take the same time one choice does: they are alike.
+      // Equal numbers of equally fast devices are one choice.
       const auto is_alike = [&](const Setting& other) {
         return one.size() == other.size() &&
                is_equal(answers_.seconds(one), answers_.seconds(other));
@@ -353,7 +354,7 @@ class Search {
     return found;
   }
 
-  // What each other device would make of it. Of those that are alike, one is asked.
+  // Evaluates each unused device added to `best`; one of several equal devices.
   std::vector<LeftOut> left_out(const Setting& best) {
     std::vector<LeftOut> all;
     std::vector<double> quick;

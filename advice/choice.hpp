@@ -1,6 +1,6 @@
 #pragma once
 
-// Which strategy, devices, master, formats and policy serve best: `tandem plan --strategy auto`.
+// The best strategy, devices, master, formats and policy: `tandem plan --strategy auto`.
 
 #include <optional>
 #include <string>
@@ -13,26 +13,26 @@
 namespace tandem::study {
 
 struct Question {
-  // Whose objective decides; a master that it names is kept. Its strategy, partition, allreduce and
-  // tiles are not read, of many requests neither its workload.
+  // Its objective decides; a master that it names is kept. Its strategy, partition, allreduce and
+  // tiles are not read; with many requests neither is its workload.
   planner::Request request;
-  std::vector<model::WeightFormats> formats{};  // that would do; empty: the model's
-  // Many requests (policy null: any; no schedule); nothing: the one of request.workload.
+  std::vector<model::WeightFormats> formats{};  // acceptable ones; empty: the model's
+  // Many requests (policy null: any; without a schedule); nothing: the one of request.workload.
   std::optional<ServedWorkload> served{};
-  bool best_chunk = false;  // of many requests: the chunk is to be found, too
+  bool best_chunk = false;  // many requests: also searches the chunk
 };
 
 // The best plan of one strategy.
 struct Contender {
   planner::Plan plan;  // on the devices that it uses alone
-  // Seconds, as the objective says (planner/search/objective.hpp); of many requests the means over
-  // them, throughput: from token to token, or from pass to pass.
+  // Seconds by the objective (planner/search/objective.hpp); for many requests their means,
+  // throughput: from token to token, or from pass to pass.
   double seconds = 0.0;
   const planner::Policy* policy = nullptr;  // of many requests
   std::int64_t chunk = 0;
 };
 
-// A device that the best plan does not use, and what its strategy takes with it besides.
+// A device that the best plan does not use, and its strategy's time with that device added.
 struct LeftOut {
   std::string device{};
   std::optional<double> seconds{};  // absent: no plan
@@ -40,26 +40,27 @@ struct LeftOut {
 
 struct Choice {
   planner::Objective objective = planner::Objective::request;
-  // The best first, of those that are within 0.1% of it the one with the fewest devices; empty: no
+  // The best first; among those within 0.1% of it the one with the fewest devices. Empty: no
   // strategy has a plan.
   std::vector<Contender> contenders{};
   std::vector<LeftOut> left_out{};  // by the first contender
-  // Strategies without a plan, and the first line of why.
+  // Strategies without a plan, and the first line of the reason.
   std::vector<std::pair<std::string, std::string>> without{};
 };
 
 // Makes plans with every strategy, each with its best shares, collectives and tiles, and ranks them
-// by what SimGrid predicts of the objective. Per strategy (and format, and policy) devices and
-// master are sought by local search: from all devices, and from the fastest two, three and so on,
-// one device is left out, taken in, exchanged (of up to 8) or made the master for as long as that
-// gains 0.1%, with the strategy's own sums and, where weights stream, shares by Algorithm 1; then
-// plans are made as make_plan does. So it need not end in the best (decision 0041 says how often it
-// does not), but is no slower than the plan for all devices and the first master. Strategies that
-// stream no weights are left out where a window is asked for. Throws Error as make_plan does.
+// by SimGrid's prediction of the objective. For each strategy, format and policy a local search
+// finds devices and master: starting from all devices, and from the fastest two, three and so on,
+// it removes, adds or exchanges a device (of up to 8), or makes it the master, while that gains
+// 0.1%. During the search sums are the strategy's default and, if weights stream, shares follow
+// Algorithm 1; the final plans are made as make_plan does. The result may be a local optimum
+// (decision 0041 has the frequency), but is no slower than the plan for all devices and the first
+// master. With a requested window, strategies that cannot stream weights are skipped. Throws Error
+// as make_plan does.
 [[nodiscard]] Choice choose(const Question& question);
 
-// Why the first contender is the one, beside the runner-up, in a user's words: one sentence without
-// a full stop. Throws logic_error without two contenders.
+// Returns why the first contender beats the runner-up, for users: one sentence without a full stop.
+// Throws logic_error without two contenders.
 [[nodiscard]] std::string why_first(const Choice& choice);
 
 }  // namespace tandem::study

@@ -29,7 +29,7 @@ using planner::Plan;
 
 using Values = std::map<std::string, std::vector<double>>;  // of the repetitions, by name
 
-// Tells `on_step` of every step that is asked for.
+// Calls `on_step` for every step that is read.
 class ObservedSteps : public model::Steps {
  public:
   ObservedSteps(model::Steps& steps, const std::function<void(std::int32_t, std::int32_t)>& on_step)
@@ -49,11 +49,11 @@ class ObservedSteps : public model::Steps {
   const std::function<void(std::int32_t, std::int32_t)>& on_step_;
 };
 
-// With `extended` as few steps as show what the others are, and no spans.
+// With `extrapolated`: evaluates as few steps as determine the others, without spans.
 void evaluate(const Plan& plan, EvaluatorKind evaluator, model::Steps& steps,
-              model::RunRecorder& recorder, bool extended) {
-  const auto analytic = extended ? model::extend_analytic : model::evaluate_analytic;
-  const auto simgrid = extended ? sim::replay_extended : sim::replay;
+              model::RunRecorder& recorder, bool extrapolated) {
+  const auto analytic = extrapolated ? model::extrapolate_analytic : model::evaluate_analytic;
+  const auto simgrid = extrapolated ? sim::replay_extrapolated : sim::replay;
   (evaluator == EvaluatorKind::analytic ? analytic : simgrid)(plan.cluster, plan.cost_model(),
                                                               steps, recorder);
 }
@@ -80,7 +80,7 @@ void set_peak_memory(const Plan& plan, std::vector<model::MemoryUse> memory,
   }
 }
 
-// The same of steps that requests have made: as many graphs are kept as they have structures.
+// The same for the steps of requests: keeps as many graphs as they have structures.
 void set_peak_memory(const Plan& plan, const ServedWorkload& served, bool timeline,
                      model::RunRecorder& recorder) {
   std::set<planner::GraphCache::Structure> structures;
@@ -123,7 +123,7 @@ void fill_result(const model::RunRecorder& recorder, Result& result) {
 Result predicted_result(const Plan& plan, EvaluatorKind evaluator,
                         const model::RunRecorder& recorder) {
   Result result;
-  result.kind = "predicted";
+  result.origin = model::ResultOrigin::predicted;
   result.evaluator = to_string(evaluator);
   result.plan = {.sha256 = planner::plan_sha256(plan),
                  .strategy = plan.strategy,
@@ -138,17 +138,17 @@ Result predicted_result(const Plan& plan, EvaluatorKind evaluator,
   return result;
 }
 
-// Sets what the environment says of announcements: `steps` of this batch, to every other device
-// that exchanges anything in `graph`, with the tokens of its rows to those that embed.
+// Records announcements in the environment: `steps` of this batch, to every other device that
+// exchanges messages in `graph`, with the tokens of its rows to devices that embed.
 class Announcements {
  public:
   Announcements(const Plan& plan, const model::TaskGraph& graph) {
-    std::set<model::DeviceIndex> told;
+    std::set<model::DeviceIndex> receivers;
     for (const model::Task& task : graph.tasks()) {
-      if (task.lane == model::LaneKind::channel) told.insert({task.device, task.peer});
+      if (task.lane == model::LaneKind::channel) receivers.insert({task.device, task.peer});
     }
-    told.erase(plan.master);
-    for (const model::DeviceIndex d : told)
+    receivers.erase(plan.master);
+    for (const model::DeviceIndex d : receivers)
       embeds_.push_back(plan.devices[static_cast<std::size_t>(d)].share.embedding);
   }
   void add(const model::Batch& batch, std::int64_t steps) {
@@ -163,7 +163,7 @@ class Announcements {
   }
 
  private:
-  std::vector<bool> embeds_;  // of each device that is told
+  std::vector<bool> embeds_;  // by device, of those that receive announcements
   std::int64_t messages_ = 0;
   std::int64_t bytes_ = 0;
 };
@@ -313,7 +313,7 @@ Prediction predict_served(const Plan& plan, const ServedWorkload& served,
   for (const model::ServedStep& step : recorder.served()) announcements.add(step.step.batch, 1);
   announcements.describe(result);
   if (served.policy != nullptr) result.environment["policy"] = served.policy->name;
-  result.environment["schedule"] = served.schedule.empty() ? "by the policy" : "of a measured run";
+  result.environment["schedule"] = served.schedule.empty() ? "by the policy" : "of a run";
   if (served.chunk > 0) result.environment["chunk"] = std::to_string(served.chunk);
   if (served.schedule.empty()) {
     const std::int64_t steps = planner::serving_capacity(plan, served.steps).steps;

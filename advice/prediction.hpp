@@ -1,6 +1,6 @@
 #pragma once
 
-// What the evaluators say of a plan: of one request or of many, once or with several seeds.
+// Predictions of a plan by the evaluators: for one request or many, once or with several seeds.
 
 #include <cstdint>
 #include <functional>
@@ -19,14 +19,14 @@
 namespace tandem::study {
 
 enum class EvaluatorKind : std::uint8_t {
-  simgrid,   // links are shared
-  analytic,  // nothing contends, and nothing may vary
+  simgrid,   // with contention for links
+  analytic,  // without contention or variation
 };
 [[nodiscard]] std::string_view to_string(EvaluatorKind evaluator);
 
-// How often what varies is simulated.
+// The number of simulations of a cluster that varies.
 struct Repetitions {
-  bool varies = false;  // whether anything of the cluster does, by chance or in time
+  bool varies = false;  // whether anything of the cluster varies, randomly or over time
   std::uint64_t seed = 1;
   std::int64_t count = 1;  // with seeds from `seed` on
 };
@@ -34,7 +34,7 @@ struct Repetitions {
 struct PredictionOptions {
   EvaluatorKind evaluator = EvaluatorKind::simgrid;
   bool timeline = false;    // keep a span of every task
-  bool every_step = false;  // also steps that can be shown to go on alike
+  bool every_step = false;  // also evaluates steps that could be extrapolated
   Repetitions repetitions{};
   // Called before each step of the first repetition of one request is evaluated.
   std::function<void(std::int32_t step, std::int32_t steps)> on_step{};
@@ -45,33 +45,35 @@ struct Prediction {
   model::Trace trace;    // of the first repetition; empty without a timeline
 };
 
-// The plan's own workload. Throws Error as the evaluators do.
+// Predicts the plan's own workload. Throws Error as the evaluators do.
 [[nodiscard]] Prediction predict(const planner::Plan& plan, const PredictionOptions& options);
 
-// Many requests, and how they are served: by a policy, or as a run has served them.
+// Many requests and how they are served: by a policy, or with the steps of a run.
 struct ServedWorkload {
   std::vector<planner::InferenceRequest> requests{};
   const planner::Policy* policy = nullptr;       // not read if there is a schedule
-  std::int64_t chunk = 0;                        // most rows of prompts in a step; 0: any
+  std::int64_t chunk = 0;                        // most rows of prompts in a step; 0: no limit
   std::int64_t steps = 0;                        // in flight at most; 0: as the plan reserves
-  std::vector<model::ScheduledStep> schedule{};  // the steps of that run; empty: by the policy
-  std::optional<std::string> weights_sha256{};   // that the run says it used
+  std::vector<model::ScheduledStep> schedule{};  // the steps of a run; empty: by the policy
+  std::optional<std::string> weights_sha256{};   // of the weights that the run used
 };
 
-// `served` on the plan's devices; every step is evaluated. Throws Error as the evaluators do.
+// Predicts `served` on the plan's devices, evaluating every step. Throws Error as the evaluators
+// do.
 [[nodiscard]] Prediction predict_served(const planner::Plan& plan, const ServedWorkload& served,
                                         const PredictionOptions& options);
 
-// What predict_served's result says of the requests, and its rate, to 1e-9 (sim::evaluate_fair);
-// nothing else is filled in. On SimGrid where anything varies.
+// Returns the requests' results and rate of predict_served, to 1e-9 (sim::evaluate_fair), and
+// nothing else. Uses SimGrid if anything varies.
 [[nodiscard]] model::Result predict_served_fairly(const planner::Plan& plan,
                                                   const ServedWorkload& served);
 
-// Throws Error, as a run would before it begins, unless every device's budget has what the run
-// needs: the plan's own workload, or `served` if it is not null, with a timeline or without.
+// Throws Error, as a run would at its start, unless every device's budget has the memory that the
+// run needs: for the plan's own workload, or for `served` if it is not null, with or without a
+// timeline.
 void check_memory(const planner::Plan& plan, const ServedWorkload* served, bool timeline);
 
-// What the first two tokens wait for, by the same evaluator, as if nothing varied.
+// Returns what the first two tokens wait for, by the same evaluator without variation.
 [[nodiscard]] model::Bottleneck bottleneck_of(planner::Plan plan, EvaluatorKind evaluator);
 
 }  // namespace tandem::study

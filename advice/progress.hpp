@@ -4,7 +4,7 @@
 
 namespace tandem::study {
 
-// Is told how much of a study's work is done. The program draws a line of it.
+// Receives the progress of a study. The program draws a line of it.
 class Progress {
  public:
   Progress() = default;
@@ -12,9 +12,9 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   virtual ~Progress() = default;
 
-  // The work has `total` parts.
+  // Sets the number of parts of the work.
   virtual void expect(std::size_t total) = 0;
-  // So many more of them are done.
+  // Reports so many more parts as done.
   virtual void advance(std::size_t parts) = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where a study gets what it is about: the caller knows the folders, a study knows names.
+// A study's source of scenarios by name: the caller knows the folders.
 
 #include <functional>
 #include <string>
@@ -11,18 +11,17 @@
 
 namespace tandem::study {
 
-// Each function throws Error, with the known names, for a name that nothing has.
+// Each function throws Error, with the known names, for an unknown name.
 struct Scenarios {
-  // The platform called `name`, as scenarios/platforms has "klonet8".
+  // Returns the platform `name`, such as "klonet8" of scenarios/platforms.
   std::function<model::Cluster(const std::string& name)> platform;
-  // The geometry called `name`, as scenarios/models has "llama-2-7b".
+  // Returns the geometry `name`, such as "llama-2-7b" of scenarios/models.
   std::function<model::Transformer(const std::string& name)> model;
-  // The numbers of a paper called `name`, as scenarios/experiments has "tpi_table1".
+  // Returns a paper's numbers `name`, such as "tpi_table1" of scenarios/experiments.
   std::function<model::Csv(const std::string& name)> paper;
-  // What data sets' requests are like: scenarios/workloads/lengths.csv.
+  // Returns the request lengths of data sets: scenarios/workloads/lengths.csv.
   std::function<model::Csv()> lengths;
-  // A digest of the files that a platform and a model were read from: another digest, another
-  // scenario.
+  // Returns a digest of the files of a platform and a model, which identifies the scenario.
   std::function<std::string(const std::string& platform, const std::string& model)> digest;
 };
 

@@ -23,7 +23,7 @@ using planner::Request;
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// What many requests take, as the objective has it.
+// Returns the objective's time for many requests.
 double seconds_of(const model::Result& result, Objective objective) {
   double sum = 0.0;
   double last = 0.0;
@@ -49,7 +49,7 @@ double seconds_of(const model::Result& result, Objective objective) {
   return rate ? 1.0 / *rate : last / static_cast<double>(result.requests.size());
 }
 
-// Whether some devices are nearer to one another than to the rest.
+// Returns whether some devices are nearer to one another than to the rest.
 bool has_near_groups(const Request& request) {
   const planner::Groups groups =
       planner::parse_groups("auto", request.cluster, request.cluster.find(request.master));
@@ -104,7 +104,7 @@ double Answers::predicted(const Contender& contender) const {
 double Answers::simulated(const Contender& contender) const {
   const Objective objective = question_->request.objective;
   if (!question_->served)
-    return planner::predicted_time(contender.plan, objective, sim::replay_extended);
+    return planner::predicted_time(contender.plan, objective, sim::replay_extrapolated);
   return seconds_of(predict_served(contender.plan, served_by(contender), {}).result, objective);
 }
 
@@ -210,11 +210,11 @@ const Answer& Answers::operator()(const Setting& setting) {
   return known_.emplace(setting.key(), found(setting)).first->second;
 }
 
-// None of what cannot be asked: its devices do not reach each other.
-std::optional<Answers::Alike> Answers::likeness(const Setting& setting) const {
+// Returns nothing for an impossible setting, whose devices do not reach each other.
+std::optional<Answers::PlanKey> Answers::plan_key(const Setting& setting) const {
   try {
     Request request = request_of(setting);
-    return Alike{
+    return PlanKey{
         .setting = {setting.strategy->name, setting.policy, setting.format, setting.thorough,
                     setting.gathers_weights, setting.tiles, request.cluster.find(request.master)},
         .cluster = model::anonymous(request.cluster),
@@ -230,11 +230,11 @@ double Answers::seconds(const Setting& setting) {
     return of.contender ? of.contender->seconds : std::numeric_limits<double>::infinity();
   };
   if (known_.contains(setting.key())) return planned();
-  std::optional<Alike> like = likeness(setting);
+  std::optional<PlanKey> like = plan_key(setting);
   if (!like) return planned();
-  const auto known = std::ranges::find(alike_, *like, &std::pair<Alike, double>::first);
-  if (known != alike_.end()) return known->second;
-  return alike_.emplace_back(std::move(*like), planned()).second;
+  const auto known = std::ranges::find(known_plans_, *like, &std::pair<PlanKey, double>::first);
+  if (known != known_plans_.end()) return known->second;
+  return known_plans_.emplace_back(std::move(*like), planned()).second;
 }
 
 }  // namespace tandem::study

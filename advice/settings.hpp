@@ -1,6 +1,6 @@
 #pragma once
 
-// The plans of the settings that a search for the best one asks about.
+// The plans of the settings that the search for the best one evaluates.
 
 #include <algorithm>
 #include <map>
@@ -16,19 +16,19 @@
 
 namespace tandem::study {
 
-// A way to serve, but for what make_plan finds.
+// A setting: all choices except those of make_plan.
 struct Setting {
   const planner::Strategy* strategy = nullptr;
-  const planner::Policy* policy = nullptr;  // of many requests
+  const planner::Policy* policy = nullptr;  // for many requests
   std::size_t format = 0;                   // among the question's
   std::vector<bool> used{};                 // by DeviceIndex
   model::DeviceIndex master = 0;
-  // Every collective is tried, not the strategy's own alone, of keys that new tokens meet each way
-  // that they can move, and shares of weights that stream are sought by prediction, not by
-  // Algorithm 1 alone, which takes a twentieth of the time.
+  // Tries every collective instead of the strategy's default, every decode_moves value of the
+  // strategy, and searches shares of streamed weights by prediction instead of Algorithm 1 alone,
+  // which takes a twentieth of the time.
   bool thorough = false;
   bool gathers_weights = false;         // Plan::gather_weights
-  std::optional<std::int32_t> tiles{};  // with shares made for them; none: found for shares
+  std::optional<std::int32_t> tiles{};  // shares are made for them; none: found for the shares
   [[nodiscard]] auto key() const {
     return std::tuple(std::string_view(strategy->name), policy, format, used, master, thorough,
                       gathers_weights, tiles);
@@ -38,25 +38,25 @@ struct Setting {
 
 struct Answer {
   std::optional<Contender> contender;
-  std::string reason;  // why there is none
+  std::string reason;  // for which there is none
 };
 
-// Settings' best plans, each made once.
+// The best plans of settings, each made once.
 class Answers {
  public:
   // `question` outlives it.
   explicit Answers(const Question& question) : question_(&question) {}
 
-  // Throws Error as the planner does, but of many requests, where the error is the reason: some
-  // strategies do not serve them.
+  // Throws Error as the planner does for a single request. For many, the error becomes the reason:
+  // some strategies do not serve them.
   const Answer& operator()(const Setting& setting);
-  // Infinite where there is no plan. Of settings that are the same but for names, one is planned.
+  // Returns the seconds; infinite without a plan. Settings that differ in names only share a plan.
   [[nodiscard]] double seconds(const Setting& setting);
-  // What SimGrid says of it; all else goes by sim::evaluate_fair, which is the same to 1e-9.
+  // Returns SimGrid's prediction; all others come from sim::evaluate_fair, equal to 1e-9.
   [[nodiscard]] double simulated(const Contender& contender) const;
-  // Those that were planned, in their order.
+  // Returns the planned settings in order.
   [[nodiscard]] const std::vector<Setting>& asked() const { return asked_; }
-  // The first error that was a reason.
+  // Returns the first error that became a reason.
   [[nodiscard]] const std::optional<Error>& refused() const { return refused_; }
 
  private:
@@ -69,25 +69,25 @@ class Answers {
   [[nodiscard]] Answer best_with(const Setting& setting, planner::Request& request,
                                  std::optional<std::string> sums);
 
-  // What a plan depends on, but for names.
-  struct Alike {
+  // What a plan depends on, except names.
+  struct PlanKey {
     std::tuple<std::string_view, const planner::Policy*, std::size_t, bool, bool,
                std::optional<std::int32_t>, model::DeviceIndex>
         setting;
     model::Cluster cluster;
     std::vector<model::DeviceProfile> profiles;
-    bool operator==(const Alike&) const = default;
+    bool operator==(const PlanKey&) const = default;
   };
-  [[nodiscard]] std::optional<Alike> likeness(const Setting& setting) const;
+  [[nodiscard]] std::optional<PlanKey> plan_key(const Setting& setting) const;
 
   const Question* question_;
-  std::vector<std::pair<Alike, double>> alike_;  // and the seconds
+  std::vector<std::pair<PlanKey, double>> known_plans_;  // and the seconds
   std::map<decltype(Setting().key()), Answer> known_;
   std::vector<Setting> asked_;
   std::optional<Error> refused_;
 };
 
-// One a device of the request's cluster: its own, or nominal ones.
+// Returns one profile for each device of the request's cluster: its own, or nominal ones.
 [[nodiscard]] std::vector<model::DeviceProfile> profiles_of(const planner::Request& request);
 
 }  // namespace tandem::study

@@ -46,7 +46,7 @@ std::string to_text(const std::vector<std::vector<std::string>>& groups) {
   return text;
 }
 
-// What a plan for a scene depends on, but for names.
+// What a plan for a scene depends on, except names.
 struct Likeness {
   Cluster cluster;
   std::vector<model::DeviceProfile> profiles;
@@ -84,8 +84,9 @@ class Changes {
       : plan_(&plan),
         served_(served),
         evaluator_(evaluator),
-        evaluate_(evaluator == EvaluatorKind::analytic ? planner::Evaluator(model::extend_analytic)
-                                                       : planner::Evaluator(sim::replay_extended)),
+        evaluate_(evaluator == EvaluatorKind::analytic
+                      ? planner::Evaluator(model::extrapolate_analytic)
+                      : planner::Evaluator(sim::replay_extrapolated)),
         plan_by_(evaluator == EvaluatorKind::analytic ? planner::Evaluator(model::evaluate_analytic)
                                                       : planner::Evaluator(sim::evaluate_fair)),
         streams_(plan.streams()) {}
@@ -119,9 +120,9 @@ class Changes {
     return sum_s / static_cast<double>(result.requests.size());
   }
 
-  // Of the best plan for `scene`: one that is made anew or, with the same devices, the plan as it
-  // is. Throws Error, with the reason, if there is none. Of scenes that are the same but for names
-  // and places of two devices, one is planned for.
+  // Returns the time of the best plan for `scene`: a new one or, with the same devices, the current
+  // one. Throws Error with the reason if there is none. Scenes that differ only in names and in the
+  // places of two devices share a plan.
   [[nodiscard]] double best(const Scene& scene) {
     const double anew = known(scene);
     const auto names = [](const Cluster& cluster) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measured points for the figure of `tandem-study propositions`: 24 runs of the real executor across the boundary.
+"""Points of replayed runs for the figure of `tandem-study propositions`: 24 runs of the real executor across the boundary.
 
 Two emulated devices that are alike, at nominal pace: attention 5.25, FFN 8.75, all-reduce 7 ms, twelve layers, which is
 half of what the figure's curves have. Their disks get the rates at which a token's blocks take D = C / (1 + slack), for
-six slacks and four schedulers. Measured: T, a token's time, and C, the same without the memory scheduler (all weights
-resident), each from a run of its own; the stall fraction is (T - C) / T, and slack (C - D) / D with the measured C.
+six slacks and four schedulers. Replayed: T, a token's time, and C, the same without the memory scheduler (all weights
+resident), each from a run of its own; the stall fraction is (T - C) / T, and slack (C - D) / D with the replayed C.
 Medians of the repetitions, between lowest and highest. Writes CSV with the columns that `--points` reads.
 
   bench/boundary_points.py --tandem build/release/bin/tandem --out bench/boundary_points.csv
@@ -49,11 +49,11 @@ def main():
         without = emulated.token_time(bench.predict(bench.plan(platform(FREE_DISK), "all")))
         loaded = emulated.bytes_a_token(bench.predict(bench.plan(platform(FREE_DISK), 3)), options.tokens)
         points = [(window, release, slack) for window, release, slacks in SCHEDULERS for slack in slacks]
-        predicted, token_s, measured_without = {}, {}, []
+        predicted, token_s, replayed_without = {}, {}, []
         late_s, verdicts = {}, {}
         for repetition in range(options.repetitions):
-            result = bench.measure(bench.plan(platform(FREE_DISK), "all"), *pace)
-            measured_without.append(emulated.token_time(result))
+            result = bench.run(bench.plan(platform(FREE_DISK), "all"), *pace)
+            replayed_without.append(emulated.token_time(result))
             for point in points:
                 window, release, slack = point
                 plan = bench.plan(platform(loaded * (1.0 + slack) / without), window, release)
@@ -61,7 +61,7 @@ def main():
                     result = bench.predict(plan)
                     predicted[point] = emulated.token_time(result)
                     verdicts[point] = [result["steady"]["verdict"]]
-                result = bench.measure(plan, *pace)
+                result = bench.run(plan, *pace)
                 token_s.setdefault(point, []).append(emulated.token_time(result))
                 late_s.setdefault(point, []).append(result["environment"]["pacing_late_mean_s"])
                 verdicts[point].append(result["steady"]["verdict"])
@@ -69,24 +69,24 @@ def main():
     rows = []
     for point in points:
         window, release, slack = point
-        stalls = [(t - c) / t for t, c in zip(token_s[point], measured_without)]
-        computing, loading = median(measured_without), without / (1.0 + slack)
+        stalls = [(t - c) / t for t, c in zip(token_s[point], replayed_without)]
+        computing, loading = median(replayed_without), without / (1.0 + slack)
         rows.append({
             "window": window,
             "release": release,
             "slack": (computing - loading) / loading,
             "predicted_stall_fraction": abs(round((predicted[point] - without) / predicted[point], 9)),
-            "measured_stall_fraction": median(stalls),
-            "measured_low": min(stalls),
-            "measured_high": max(stalls),
+            "replayed_stall_fraction": median(stalls),
+            "replayed_low": min(stalls),
+            "replayed_high": max(stalls),
             "repetitions": len(stalls),
             "asked_slack": slack,
             "predicted_token_s": predicted[point],
-            "measured_token_s": median(token_s[point]),
+            "replayed_token_s": median(token_s[point]),
             "predicted_without_s": without,
-            "measured_without_s": computing,
+            "replayed_without_s": computing,
             "predicted_verdict": verdicts[point][0],
-            "measured_verdicts": " ".join(verdicts[point][1:]),
+            "replayed_verdicts": " ".join(verdicts[point][1:]),
             "late_mean_s": median(late_s[point]),
         })
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -5,10 +5,10 @@
 
 tandem-tiny on 2 to 4 emulated devices that are alike, prompts of 200, 500 and 900 tokens in equal parts, strategy spread: queries
 move (q), keys and values move each time (kv), or once, after the prompt (migrate). Of each: bytes that all devices send, time to
-the first token, to the second (after a migration), and from token to token from there on, predicted by SimGrid and measured:
+the first token, to the second (after a migration), and from token to token from there on, predicted by SimGrid and of runs:
 medians of rounds, in each of which the ways take turns. With `--pace measured` each round first measures this machine, what is
 predicted is by that profile, and computing takes the devices' slowdown times what it took; with nominal, what the cost model says
-of such devices, so that only what messages take is measured. Bytes must be those predicted, and the tokens of all ways equal; else
+of such devices, so that times are replayed: they follow the prediction's formulas. Bytes must be those predicted, and the tokens of all ways equal; else
 it fails. Writes FOLDER/decode-moves-PACE.csv.
 """
 
@@ -69,7 +69,7 @@ def sent(result):
 
 
 def rows_of(bench, network, devices, prompt, options):
-    both = {way: [] for way in WAYS}  # figures predicted and measured, by round
+    both = {way: [] for way in WAYS}  # figures of predictions and runs, by round
     bytes_sent, tokens = {}, None
     for _ in range(options.rounds):
         if options.pace == "measured":
@@ -84,13 +84,14 @@ def rows_of(bench, network, devices, prompt, options):
             if result["tokens"] != tokens:
                 sys.exit(f"{plan}: tokens {result['tokens']}, with other ways {tokens}")
             both[way].append((figures(predicted), figures(result)))
+            kind = result["kind"]  # "replayed" at nominal pace
     for way in WAYS:
-        row = {"network": network, "devices": devices, "prompt": prompt, "way": way, "bytes": bytes_sent[way]}
+        row = {"network": network, "devices": devices, "prompt": prompt, "way": way, "bytes": bytes_sent[way], "kind": kind}
         for key in both[way][0][0]:
-            measured = [one[key] for _, one in both[way]]
+            run = [one[key] for _, one in both[way]]
             row |= {f"predicted_{key}": f"{statistics.median(one[key] for one, _ in both[way]):.6g}",
-                    f"measured_{key}": f"{statistics.median(measured):.6g}", f"lowest_{key}": f"{min(measured):.6g}",
-                    f"highest_{key}": f"{max(measured):.6g}"}
+                    f"run_{key}": f"{statistics.median(run):.6g}", f"lowest_{key}": f"{min(run):.6g}",
+                    f"highest_{key}": f"{max(run):.6g}"}
         yield row
 
 
@@ -110,7 +111,7 @@ def main():
             for prompt in options.prompts:
                 for row in rows_of(bench, network, devices, prompt, options):
                     print(f"{network} {devices} {prompt:3d} {row['way']:7s} {row['bytes']:9d} B  " + "  ".join(
-                        f"{key} {1e3 * float(row[f'predicted_{key}_s']):.2f} {1e3 * float(row[f'measured_{key}_s']):.2f}"
+                        f"{key} {1e3 * float(row[f'predicted_{key}_s']):.2f} {1e3 * float(row[f'run_{key}_s']):.2f}"
                         for key in ("ttft", "second", "token", "all")), flush=True)
                     rows.append(row)
     bench.write(f"decode-moves-{options.pace}", rows)

@@ -136,7 +136,7 @@ class Bench:
     def predict(self, plan):
         return self.result("simulate", plan)
 
-    def measure(self, plan, *how):
+    def run(self, plan, *how):
         return self.result("run", plan, "--weights", self.weights, "--cache", self.cache, "--prompt-ids", self.prompt,
                            "--ignore-eos", *how)
 

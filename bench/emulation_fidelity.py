@@ -8,7 +8,8 @@
 Plans, simulates and runs configurations by name (no name: all), at measured pace, nominal pace or both, on a quiet machine. With
 --profile it only measures this machine with a model's matrices; with --rounds it does that before each round, as machines that are
 shared drift within minutes, and reports medians over the rounds. Models have random weights. A line
-says predicted / measured for time to first token and for the median token latency, and what the run says of itself.
+says predicted / measured for time to first token and for the median token latency, and what the run says of itself. At nominal pace a
+run follows the prediction's formulas: its times are called replayed, and its line tests the program and not the prediction.
 """
 
 import argparse
@@ -129,7 +130,7 @@ class Fidelity:
                 sys.exit(f"{name}: {predicted['environment'][fault]}")
         return predicted
 
-    def measure(self, name, pace, more):
+    def run(self, name, pace, more):
         model, _, _, _, prompt, _, _ = CONFIGURATIONS[name]
         ids, out = self.folder / f"{name}.ids", self.folder / f"{name}.{pace}.json"
         ids.write_text(" ".join(str(1 + i % 300) for i in range(prompt)))
@@ -140,18 +141,18 @@ class Fidelity:
         return json.loads(out.read_text()), time.monotonic() - began
 
     def deviations(self, name, pace, more):
-        """Of one run's TTFT and median latency, in percent of what was measured; what the run says of itself; its seconds."""
+        """Of one run's TTFT and median latency, in percent of the run's; the run's result; its seconds."""
         predicted = self.predict(name)
-        measured, seconds = self.measure(name, pace, more)
-        return ([100.0 * (p / m - 1.0) for p, m in zip(times(predicted), times(measured))], measured["environment"], seconds)
+        result, seconds = self.run(name, pace, more)
+        return [100.0 * (p / m - 1.0) for p, m in zip(times(predicted), times(result))], result, seconds
 
-    def report(self, name, pace, runs):
+    def report(self, name, runs):
         """A line on the deviations of `runs`; their medians."""
         predicted = json.loads((self.folder / f"{name}.predicted.json").read_text())
         first, then = (statistics.median(d) for d in zip(*(run[0] for run in runs)))
-        said, took = runs[-1][1], sum(run[2] for run in runs)
+        kind, said, took = runs[-1][1]["kind"], runs[-1][1]["environment"], sum(run[2] for run in runs)
         p = times(predicted)
-        print(f"{name:15} {pace:9} {p[0] * 1e3:8.1f} {first:+7.1f}% {p[1] * 1e3:8.1f} {then:+7.1f}%"
+        print(f"{name:15} {kind:9} {p[0] * 1e3:8.1f} {first:+7.1f}% {p[1] * 1e3:8.1f} {then:+7.1f}%"
               f"   late {float(said['pacing_late_mean_s']) * 1e3:.1f}/{float(said['pacing_late_max_s']) * 1e3:.1f} ms,"
               f" drift {said.get('drift', '-')}, dilation {said.get('dilation', '1')}, {took:.0f} s", flush=True)
         return first, then
@@ -187,10 +188,10 @@ def main():
     if arguments.prepare:
         for name in names:
             fidelity.predict(name)
-            fidelity.measure(name, "nominal", more)
+            fidelity.run(name, "nominal", more)
         return
     for pace in ["measured", "nominal"] if arguments.pace == "both" else [arguments.pace]:
-        print(f"{'':15} {'pace':9} {'ttft ms':>8} {'p/m-1':>8} {'token ms':>8} {'p/m-1':>8}")
+        print(f"{'':15} {'kind':9} {'ttft ms':>8} {'p/r-1':>8} {'token ms':>8} {'p/r-1':>8}")
         runs = {name: [] for name in names}
         for _ in range(max(1, arguments.rounds)):
             for model in MODELS:
@@ -199,9 +200,9 @@ def main():
                     fidelity.profile(model, arguments.seconds)
                 for name in chosen:
                     runs[name].append(fidelity.deviations(name, pace, more))
-        pairs = [fidelity.report(name, pace, runs[name]) for name in names]
+        pairs = [fidelity.report(name, runs[name]) for name in names]
         sizes = [abs(d) for pair in pairs for d in pair]
-        print(f"{pace} pace, {len(pairs)} configurations, TTFT and token latency: "
+        print(f"{runs[names[0]][0][1]['kind']}, {len(pairs)} configurations, TTFT and token latency: "
               f"median {statistics.median(sizes):.1f}%, worst {max(sizes):.1f}%\n", flush=True)
 
 

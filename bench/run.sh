@@ -16,6 +16,10 @@ for program in build/release/bin/*_bench; do
   [ "$name${1:-}" != sim_scale_bench--smoke ] || cases='devices:16/|^plan/devices:64/'
   "$program" "${flags[@]}" --benchmark_filter="$cases" --benchmark_out="out/bench/$name.json" --benchmark_out_format=json
 done
+if [ "$(id -u)" = 0 ]; then
+  echo "== testbed"
+  build/release/bin/testbed "$@"
+fi
 echo "== streaming_regimes.py"
 PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/streaming_regimes.py "$@"
 echo "== measure_galaxy.py"

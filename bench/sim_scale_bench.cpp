@@ -1,7 +1,7 @@
 // What predicting costs in a city: 100 tokens of a model of Llama 2-70B's sizes with L layers over
 // N devices. Bounds, with star all-reduces: 10 s for 64 devices on SimGrid, 60 s for 1024
 // analytically. Arguments: devices, layers, whether every step is evaluated (else runs are
-// extended), all-reduce (0 star, 1 hierarchical, 2 ring). A ring's graph has 3 N^2 tasks an
+// extrapolated), all-reduce (0 star, 1 hierarchical, 2 ring). A ring's graph has 3 N^2 tasks an
 // all-reduce, so that of many devices is measured with few layers.
 
 #include <benchmark/benchmark.h>
@@ -74,10 +74,10 @@ void generation(benchmark::State& state, Evaluate evaluate) {
 }
 
 void simgrid(benchmark::State& state) {
-  generation(state, state.range(2) != 0 ? sim::replay : sim::replay_extended);
+  generation(state, state.range(2) != 0 ? sim::replay : sim::replay_extrapolated);
 }
 void analytic(benchmark::State& state) {
-  generation(state, state.range(2) != 0 ? model::evaluate_analytic : model::extend_analytic);
+  generation(state, state.range(2) != 0 ? model::evaluate_analytic : model::extrapolate_analytic);
 }
 void plan(benchmark::State& state) {
   const planner::Request request = request_for(state.range(0), state.range(1), 0);

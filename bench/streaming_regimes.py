@@ -6,8 +6,8 @@ of the repetitions, between lowest and highest. Nothing here passes or fails.
 
   disk-bound, real disk   one device, not emulated: token time / (bytes read a token / disk rate), the rate of the same
                           run's reads: bytes loaded / time that the disk was busy.
-  disk-bound, emulated    two devices, disks half as fast as the steady state needs: the same, rate as emulated.
-  steady, nominal pace    two devices, disks half as fast again as needed: token time / that without the scheduler.
+  disk-bound, emulated    replayed: two devices, disks half as fast as the steady state needs: the same, rate as emulated.
+  steady, nominal pace    replayed: two devices, disks half as fast again as needed: token time / that without the scheduler.
   steady, measured pace   one device, its real computing slowed 8 times: the same.
 
   bench/streaming_regimes.py --tandem build/release/bin/tandem --out out/bench/streaming_regimes.json
@@ -49,30 +49,30 @@ class Regimes:
 
     def disk_bound_real(self):
         plan = self.one.plan(emulated.alone(FREE_DISK, 1.0), WINDOW)
-        result = self.one.measure(plan)
+        result = self.one.run(plan)
         device = result["devices"][0]
         rate = device["bytes_loaded"] / device["busy_s"]["disk"]
         return emulated.token_time(result) * rate / emulated.bytes_a_token(result, self.one.tokens)
 
     def disk_bound_emulated(self):
         rate = self.needed_Bps * (1.0 - SLACK)
-        result = self.two.measure(self.two.plan(self.pair(rate), WINDOW), "--emulate", "--pace", "nominal")
+        result = self.two.run(self.two.plan(self.pair(rate), WINDOW), "--emulate", "--pace", "nominal")
         return emulated.token_time(result) * rate / emulated.bytes_a_token(result, self.two.tokens)
 
     def steady_nominal(self):
         pace = ("--emulate", "--pace", "nominal")
         platform = self.pair(self.needed_Bps * (1.0 + SLACK))
-        without = emulated.token_time(self.two.measure(self.two.plan(platform, "all"), *pace))
-        return emulated.token_time(self.two.measure(self.two.plan(platform, WINDOW), *pace)) / without
+        without = emulated.token_time(self.two.run(self.two.plan(platform, "all"), *pace))
+        return emulated.token_time(self.two.run(self.two.plan(platform, WINDOW), *pace)) / without
 
     def steady_measured(self):
         pace = ("--emulate", "--allow-drift")
         without = emulated.token_time(
-            self.one.measure(self.one.plan(emulated.alone(FREE_DISK, SLOWDOWN), "all"), *pace))
+            self.one.run(self.one.plan(emulated.alone(FREE_DISK, SLOWDOWN), "all"), *pace))
         plan = self.one.plan(emulated.alone(FREE_DISK, SLOWDOWN), WINDOW)
         loaded = emulated.bytes_a_token(self.one.predict(plan), self.one.tokens)
         plan = self.one.plan(emulated.alone(loaded / without * (1.0 + SLACK), SLOWDOWN), WINDOW)
-        return emulated.token_time(self.one.measure(plan, *pace)) / without
+        return emulated.token_time(self.one.run(plan, *pace)) / without
 
     def cases(self):
         return {

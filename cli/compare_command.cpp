@@ -1,12 +1,15 @@
-// tandem compare: holds a prediction against a measurement.
+// tandem compare: holds predictions, replays and measurements of one plan against each other.
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "cli/files/figure.hpp"
 #include "cli/files/files.hpp"
@@ -14,143 +17,70 @@
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
+#include "cli/views/comparison_view.hpp"
 #include "model/base/error.hpp"
-#include "model/base/quantity_text.hpp"
-#include "model/base/text_table.hpp"
+#include "model/report/comparability.hpp"
 #include "model/report/comparison.hpp"
 
 namespace tandem::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-using model::Comparison;
-using model::Deviation;
-using model::Result;
+using model::ComparedResult;
+using model::ResultOrigin;
 
-Result read_result(const std::string& path) {
-  return model::parse_result_json(read_file(path), path);
-}
-
-std::string value_text(const std::optional<double>& value, const std::string& unit) {
-  if (!value) return "-";
-  const double size = std::abs(*value);
-  std::string text = *value < 0.0 ? "-" : "";
-  if (unit == "s") {
-    text.append(to_text(model::Seconds{size}));
-  } else if (unit == "bytes") {
-    text.append(to_text(model::Bytes{size}));
-  } else if (unit == "tokens/s") {
-    text.append(model::fixed(size, size < 10.0 ? 2 : size < 100.0 ? 1 : 0)).append("/s");
-  } else {
-    text.append(model::fixed(100.0 * size, 1)).append("%");  // a fraction
+std::vector<ComparedResult> read_results(const std::vector<std::string>& paths) {
+  std::vector<ComparedResult> results;
+  std::vector<ResultOrigin> origins;
+  for (const std::string& path : paths) {
+    results.push_back({.result = model::parse_result_json(read_file(path), path)});
+    origins.push_back(results.back().result.origin);
   }
-  return text;
+  const std::vector<std::string> labels = labels_of(paths, origins);
+  for (std::size_t i = 0; i < results.size(); ++i) results[i].label = labels[i];
+  return results;
 }
 
-std::string signed_text(const std::optional<double>& value, const std::string& unit) {
-  std::string text = value && *value > 0.0 ? "+" : "";
-  text.append(value_text(value, unit));
-  // Of fractions in percent the difference is in points, the deviation in percent is another.
-  if (value && unit == "1") text.replace(text.size() - 1, 1, " points");
-  return text;
+bool is_same_file(const std::string& one, const std::string& other) {
+  std::error_code ignored;
+  return one == other || fs::equivalent(one, other, ignored);
 }
 
-std::string percent_text(const std::optional<double>& percent) {
-  if (!percent) return "-";
-  std::string text = *percent > 0.0 ? "+" : "";
-  return text.append(model::fixed(*percent, 1)).append("%");
-}
-
-std::string label(const Deviation& row) {
-  std::string text = row.metric;
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return row.name.empty() ? text : row.name + ' ' + text;
-}
-
-// The device rows that the terminal shows; the CSV has all.
-bool shown(const Deviation& row) {
-  return row.metric == "memory_total" || row.metric == "sent" || row.metric == "busy_cpu" ||
-         row.metric == "stall" || (row.metric == "loaded" && row.measured.value_or(0.0) > 0.0);
-}
-
-std::vector<const Deviation*> rows_of(const Comparison& comparison, std::string_view scope) {
-  std::vector<const Deviation*> rows;
-  for (const Deviation& row : comparison.rows) {
-    if (row.scope == scope) rows.push_back(&row);
+void check_once(const std::vector<std::string>& paths) {
+  for (std::size_t i = 1; i < paths.size(); ++i) {
+    for (std::size_t before = 0; before < i; ++before) {
+      if (is_same_file(paths[before], paths[i]))
+        throw Usage("argument '" + paths[i] + "': the same file as argument '" + paths[before] +
+                    "', expected different results; leave one out");
+    }
   }
-  return rows;
 }
 
-// The kinds of task whose total times deviate most, in seconds.
-std::vector<const Deviation*> worst_tasks(const Comparison& comparison) {
-  constexpr std::size_t kShown = 5;
-  std::vector<const Deviation*> rows = rows_of(comparison, "task");
-  std::erase_if(rows, [](const Deviation* row) {
-    return row->metric != "total" || std::abs(row->absolute().value_or(0.0)) == 0.0;
-  });
-  std::stable_sort(rows.begin(), rows.end(), [](const Deviation* a, const Deviation* b) {
-    return std::abs(*a->absolute()) > std::abs(*b->absolute());
-  });
-  rows.resize(std::min(rows.size(), kShown));
-  return rows;
+std::size_t reference_of(const Options& options, const std::vector<std::string>& paths,
+                         const std::vector<ComparedResult>& results) {
+  const std::optional<std::string> given = options.text("reference");
+  if (!given) return model::default_reference(results);
+  const auto found = std::ranges::find_if(
+      paths, [&](const std::string& path) { return is_same_file(path, *given); });
+  if (found == paths.end())
+    throw Error("flag '--reference': '" + *given +
+                "' is not among the results, expected one of them; add it to the arguments");
+  return static_cast<std::size_t>(found - paths.begin());
 }
 
-void print_comparison(const Comparison& comparison, std::ostream& out) {
-  model::Table table({"", "predicted", "measured", "deviation", "percent"});
-  const auto add = [&](const Deviation& row) {
-    table.add({label(row), value_text(row.predicted, row.unit), value_text(row.measured, row.unit),
-               signed_text(row.absolute(), row.unit), percent_text(row.percent())});
-  };
-  for (const Deviation* row : rows_of(comparison, "run")) {
-    if (row->predicted || row->measured) add(*row);
+std::vector<std::string> remarks_on(const std::vector<ComparedResult>& results,
+                                    std::size_t reference) {
+  std::vector<std::string> remarks;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (i == reference) continue;
+    const ComparedResult& one = results[std::min(i, reference)];
+    const ComparedResult& other = results[std::max(i, reference)];
+    remarks.push_back(unlike_lengths(one, other));
+    remarks.push_back(unlike_weights(one, other));
   }
-  std::string device;
-  for (const Deviation* row : rows_of(comparison, "request")) add(*row);
-  for (const Deviation* row : rows_of(comparison, "device")) {
-    if (!shown(*row)) continue;
-    if (row->name != device) table.add({"", "", "", "", ""});
-    device = row->name;
-    add(*row);
-  }
-  const std::vector<const Deviation*> tasks = worst_tasks(comparison);
-  if (!tasks.empty()) table.add({"", "", "", "", ""});
-  for (const Deviation* row : tasks) add(*row);
-  table.print(out);
-  for (const Deviation& row : comparison.rows) {
-    if (row.scope != "token" || !comparison.worst_token ||
-        row.name != std::to_string(*comparison.worst_token))
-      continue;
-    out << "\nworst token: number " << *comparison.worst_token + 1 << ", predicted "
-        << value_text(row.predicted, "s") << ", measured " << value_text(row.measured, "s") << " ("
-        << percent_text(row.percent()) << ")\n";
-  }
-  if (comparison.worst_percent)
-    out << "largest deviation of TTFT, mean and median token latency: "
-        << model::fixed(*comparison.worst_percent, 1) << "% of the measured value\n";
-}
-
-template <class T>
-Json nullable(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json to_json(const Comparison& comparison, const std::vector<std::string>& remarks) {
-  Json json{{"schema", "tandem.comparison/2"},
-            {"remarks", remarks},
-            {"worst_percent", nullable(comparison.worst_percent)},
-            {"worst_token", nullable(comparison.worst_token)},
-            {"rows", Json::array()}};
-  for (const Deviation& row : comparison.rows)
-    json["rows"].push_back({{"scope", row.scope},
-                            {"name", row.name},
-                            {"metric", row.metric},
-                            {"unit", row.unit},
-                            {"predicted", nullable(row.predicted)},
-                            {"measured", nullable(row.measured)},
-                            {"absolute", nullable(row.absolute())},
-                            {"percent", nullable(row.percent())}});
-  return json;
+  std::erase_if(remarks, [](const std::string& remark) { return remark.empty(); });
+  std::ranges::move(unlike_settings(results), std::back_inserter(remarks));
+  return remarks;
 }
 
 // Of the trace that a result names.
@@ -158,9 +88,37 @@ fs::path trace_path(const std::string& result_path, const std::string& reference
   return fs::path(result_path).parent_path() / reference;
 }
 
-model::Trace read_trace(const std::string& result_path, const std::string& reference) {
-  const fs::path path = trace_path(result_path, reference);
-  return model::parse_perfetto_json(read_file(path), path.string());
+// The traces that the results name, if at least two do.
+std::vector<model::LabelledTrace> read_traces(const std::vector<std::string>& paths,
+                                              const std::vector<ComparedResult>& results,
+                                              FileRoles& files) {
+  std::vector<model::LabelledTrace> traces;
+  const auto count = std::ranges::count_if(
+      results, [](const ComparedResult& one) { return one.result.trace.has_value(); });
+  for (std::size_t i = 0; count > 1 && i < results.size(); ++i) {
+    const std::optional<std::string>& name = results[i].result.trace;
+    if (!name) continue;
+    const fs::path path = trace_path(paths[i], *name);
+    files.reads("the trace of " + paths[i], path);
+    traces.push_back(
+        {results[i].label, model::parse_perfetto_json(read_file(path), path.string())});
+  }
+  return traces;
+}
+
+// Of runs whose weights are known, beside predictions for any weights.
+void print_weights(const std::vector<ComparedResult>& results, std::ostream& out) {
+  constexpr std::size_t kShown = 16;
+  const bool any_prediction = std::ranges::any_of(results, [](const ComparedResult& one) {
+    return one.result.origin == ResultOrigin::predicted && !one.result.weights_sha256;
+  });
+  for (const ComparedResult& one : results) {
+    if (!any_prediction || one.result.origin == ResultOrigin::predicted) continue;
+    if (one.result.weights_sha256)
+      out << one.label << " with weights of SHA-256 "
+          << one.result.weights_sha256->substr(0, kShown)
+          << "; the prediction is for any weights of this geometry\n";
+  }
 }
 
 }  // namespace
@@ -169,38 +127,36 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
   Options options(
       {.command = "compare",
        .summary =
-           "Deviation of a prediction from a measurement of the same plan: a table, and in DIR\n"
-           "compare.csv, compare.png, compare.svg and, if both results name their traces,\n"
-           "trace.json for ui.perfetto.dev.",
-       .positionals = {"predicted.json", "measured.json"},
-       .flags = {{"out", "DIR", "folder to write, made if need be (required)"},
+           "Results of one plan side by side: predictions, replays, measurements. A table of how\n"
+           "they deviate from one of them, and in DIR compare.csv, compare.png, compare.svg and, "
+           "if\n"
+           "at least two name their traces, trace.json for ui.perfetto.dev.",
+       .positionals = {"predicted.json", "run.json", "[more.json ...]"},
+       .flags = {{"reference", "FILE",
+                  "the result from which the others deviate [the first; of a prediction and one "
+                  "run, the run]"},
+                 {"out", "DIR", "folder to write, made if need be (required)"},
                  {"json", "", "print every row as JSON"},
                  {"quiet", "", "print no table"}}},
       arguments);
   refuse_json_with_quiet(options);
   const std::string folder_name = options.required("out");
-  const std::string& predicted_path = options.positional(0);
-  const std::string& measured_path = options.positional(1);
-  const Result predicted = read_result(predicted_path);
-  const Result measured = read_result(measured_path);
-  const Comparison comparison = compare(predicted, measured);
-  std::vector<std::string> remarks{unlike_lengths(predicted, measured),
-                                   unlike_weights(predicted, measured)};
-  std::erase_if(remarks, [](const std::string& remark) { return remark.empty(); });
-  std::optional<std::string> merged;
-  if (predicted.trace && measured.trace)
-    merged = to_perfetto_json(read_trace(predicted_path, *predicted.trace),
-                              read_trace(measured_path, *measured.trace));
+  std::vector<std::string> paths;
+  for (std::size_t i = 0; i < options.positionals(); ++i) paths.push_back(options.positional(i));
+  const std::vector<ComparedResult> results = read_results(paths);
+  check_once(paths);
+  const std::size_t reference = reference_of(options, paths, results);
+  const model::Comparison comparison = compare(results, reference);
+  std::vector<std::string> remarks = remarks_on(results, reference);
 
   FileRoles files;
-  files.reads("argument predicted.json", predicted_path);
-  files.reads("argument measured.json", measured_path);
-  if (merged) {
-    files.reads("the trace of " + predicted_path, trace_path(predicted_path, *predicted.trace));
-    files.reads("the trace of " + measured_path, trace_path(measured_path, *measured.trace));
-  }
+  for (const std::string& path : paths) files.reads("argument " + path, path);
+  const std::vector<model::LabelledTrace> traces = read_traces(paths, results, files);
+  if (!traces.empty() && traces.size() < results.size())
+    remarks.push_back("trace.json has the " + std::to_string(traces.size()) +
+                      " results that name a trace");
   std::vector<std::string> names{"compare.csv", "compare.png", "compare.svg"};
-  if (merged) names.emplace_back("trace.json");
+  if (!traces.empty()) names.emplace_back("trace.json");
   files.writes_in("flag '--out'", folder_name, names);
   files.check();
   const bool json = options.has("json");
@@ -211,19 +167,13 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
     if (!quiet) std::cerr << "tandem compare: " << remark << '\n';
   const fs::path folder = make_folder(folder_name);
   write_file(folder / "compare.csv", to_csv(comparison));
-  if (merged) write_file(folder / "trace.json", *merged);
+  if (!traces.empty()) write_file(folder / "trace.json", to_perfetto_json(traces));
   if (json) {
-    out << to_json(comparison, remarks).dump(2) << '\n';
+    out << comparison_json(comparison, paths, remarks).dump(2) << '\n';
   } else if (table) {
     print_comparison(comparison, out);
-    if (measured.weights_sha256 && !predicted.weights_sha256)
-      out << "measured with weights of SHA-256 " << measured.weights_sha256->substr(0, 16)
-          << "; the prediction is for any weights of this geometry\n";
-    if (measured.pace)
-      out << "measured on emulated devices, compute paced to "
-          << (*measured.pace == "nominal" ? "nominal times: compute is right by construction"
-                                          : "measured times")
-          << '\n';
+    print_weights(results, out);
+    print_origins(comparison, out);
   }
   out.flush();
   draw_figure("compare.py", folder / "compare.csv", folder / "compare");

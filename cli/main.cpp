@@ -34,20 +34,36 @@ std::string overview() {
          "70 internal error, 141 standard output's reader has left.\n";
 }
 
+// `help [COMMAND [ACTION]] [--markdown]`; `words` are those behind `help`.
+int explain(Arguments words, std::ostream& out) {
+  const std::string name(program().name);
+  const bool markdown = !words.empty() && words.back() == "--markdown";
+  if (markdown) words.pop_back();
+  if (words.empty()) {
+    out << (markdown ? summaries_markdown(program().commands, name) : overview());
+    return kDone;
+  }
+  Arguments asked(words.begin() + 1, words.end());
+  asked.emplace_back("--help");
+  try {
+    return find_command(program().commands, words[0], name).run(asked, out);
+  } catch (const HelpRequested& help) {
+    out << (markdown ? help.markdown : help.what());
+    return kDone;
+  }
+}
+
 int run(const Arguments& words, std::ostream& out) {
   const std::string name(program().name);
   if (words.empty()) throw Usage("no command; see '" + name + " --help'");
   const Arguments rest(words.begin() + 1, words.end());
-  const bool help = words[0] == "help";
-  if (words[0] == "--help" || words[0] == "--version" || (help && rest.empty())) {
+  if (words[0] == "help") return explain(rest, out);
+  if (words[0] == "--help" || words[0] == "--version") {
     if (!rest.empty()) throw Usage("unexpected argument '" + rest[0] + "' after " + words[0]);
     out << (words[0] == "--version" ? name + ' ' + std::string(version()) + '\n' : overview());
     return kDone;
   }
-  if (!help) return find_command(program().commands, words[0], name).run(rest, out);
-  Arguments asked(rest.begin() + 1, rest.end());
-  asked.emplace_back("--help");
-  return find_command(program().commands, rest[0], name).run(asked, out);
+  return find_command(program().commands, words[0], name).run(rest, out);
 }
 
 int guarded(const Arguments& words, std::ostream& out) {

@@ -15,11 +15,11 @@ namespace {
 
 }  // namespace
 
-int moved_propositions_command(const Arguments& /*arguments*/, std::ostream& /*out*/) {
+int propositions_command(const Arguments& /*arguments*/, std::ostream& /*out*/) {
   throw_moved("propositions");
 }
 
-int moved_experiment_command(const Arguments& /*arguments*/, std::ostream& /*out*/) {
+int experiment_command(const Arguments& /*arguments*/, std::ostream& /*out*/) {
   throw_moved("experiment");
 }
 

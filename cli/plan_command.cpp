@@ -1,10 +1,8 @@
 // tandem plan: places a model on a platform.
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <ostream>
 
 #include "advice/choice.hpp"
@@ -18,18 +16,17 @@
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/plan_flags.hpp"
-#include "cli/flags/prompt.hpp"
+#include "cli/flags/plan_workload.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload_flags.hpp"
+#include "cli/plan_answers.hpp"
 #include "cli/views/bound_view.hpp"
 #include "cli/views/drop_view.hpp"
 #include "cli/views/next_commands.hpp"
 #include "cli/views/plan_view.hpp"
 #include "cli/views/ring_view.hpp"
 #include "cli/views/ways_view.hpp"
-#include "exec/gguf/gguf_file.hpp"
 #include "exec/kernels/kernels_here.hpp"
-#include "exec/tokenizer/tokenizer.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
@@ -43,8 +40,6 @@
 #include "planner/search/search.hpp"
 #include "planner/search/sp_choice.hpp"
 #include "planner/search/streaming_cost.hpp"
-#include "planner/serving/chunk_search.hpp"
-#include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/stages.hpp"
 #include "planner/strategy/stage_ring.hpp"
@@ -71,133 +66,6 @@ std::optional<planner::RequestBound> bound_of(planner::Plan plan, planner::Objec
   if (objective == planner::Objective::ttft)
     plan.workload.new_tokens = std::min<std::int64_t>(1, plan.workload.new_tokens);
   return planner::request_bound(plan);
-}
-
-// The strategies whose devices work on steps of their own.
-std::string with_stages() { return planner::strategies_that(&planner::Sharding::splits_layers); }
-
-// Model folder or GGUF file, which have tokenizers; empty if the model is only a geometry.
-std::filesystem::path tokenizer_source(const std::string& model_name) {
-  std::filesystem::path source = find_weights(model_name);
-  if (std::filesystem::is_directory(source) || exec::is_gguf(source)) return source;
-  return {};
-}
-
-std::int64_t prompt_tokens(const Options& options, const std::string& model_name,
-                           const model::Transformer& transformer) {
-  const std::optional<std::string> text = options.text("prompt");
-  if (!text) {
-    options.refuse({"raw-prompt", "chat", "system"},
-                   "without '--prompt', the text that it is about");
-    return options.integer_or("prompt-tokens", 64, 1, 1 << 30);
-  }
-  if (options.has("prompt-tokens"))
-    throw Usage("flags '--prompt' and '--prompt-tokens' contradict each other; give one");
-  const std::filesystem::path source = tokenizer_source(model_name);
-  if (source.empty())
-    throw Error("model " + model_name +
-                ": has no tokenizer to count the prompt's tokens with, expected a model folder or "
-                "GGUF file; give '--prompt-tokens'");
-  return static_cast<std::int64_t>(
-      spoken_prompt(options, *exec::load_tokenizer(source, transformer), source, *text).size());
-}
-
-// Of one request; of many it is theirs to say.
-planner::Workload workload_of(const Options& options, const std::string& model_name,
-                              const model::Transformer& transformer,
-                              const std::optional<Served>& served) {
-  if (served && !served->samples)
-    options.refuse({"prompt-tokens", "prompt", "chat", "system", "new-tokens"},
-                   "with '--workload', which says it for each request");
-  if (served) return planner::typical_workload(served->requests);
-  return {.prompt_tokens = prompt_tokens(options, model_name, transformer),
-          .new_tokens = new_tokens(options, transformer, 32)};
-}
-
-// Of many requests throughput, of one the request, unless said otherwise. `any`: the strategy is to
-// be chosen, too.
-planner::Objective objective_of(const Options& options, const planner::Strategy& strategy, bool any,
-                                const std::optional<Served>& served) {
-  using planner::Objective;
-  if (!any) {
-    const bool searched = options.text_or("partition", std::string(planner::kAutoPartition)) ==
-                              planner::kAutoPartition ||
-                          options.text_or("decode-moves", "q") == "auto";
-    if (!searched)
-      options.refuse({"objective"}, "with a partition other than auto, which is not searched");
-    if (served && !strategy.sharding.splits_layers())
-      options.refuse({"objective"}, "with many requests, but on the stages of strategy " +
-                                        with_stages() + ", or with strategy 'auto'");
-    if (!served && strategy.sharding.is_local())
-      options.refuse({"objective"},
-                     "with strategy '" + strategy.name + "', where there is nothing to choose");
-  }
-  std::vector<Objective> known{Objective::request, Objective::ttft, Objective::latency};
-  if (served) {
-    if (!any) known = {Objective::request};
-    known.push_back(Objective::throughput);
-  }
-  const bool rings = served && served->policy->alone() && strategy.sharding.splits_layers();
-  std::string_view usual = to_string(Objective::request);
-  if (served && (any || rings)) usual = to_string(Objective::throughput);
-  if (!served && options.text_or("objective", "") == "throughput")
-    throw Usage(
-        "flag '--objective': 'throughput' is of many requests; give '--workload' or '--samples'");
-  std::vector<std::string_view> names;
-  names.reserve(known.size());
-  for (const Objective one : known) names.push_back(to_string(one));
-  const std::string objective = options.choice_or("objective", std::string(usual), names);
-  return *std::ranges::find(known, objective, [](Objective one) { return to_string(one); });
-}
-
-// The plan, and in `served` the chunk that was found for it.
-std::variant<planner::Plan, planner::Infeasible> answer_to(const planner::Request& request,
-                                                           std::optional<Served>& served) {
-  if (!served) return planner::make_plan(request);
-  if (!served->best_chunk) {
-    return planner::make_serving_plan(request, served->requests, *served->policy, served->chunk,
-                                      served->steps);
-  }
-  auto answer =
-      planner::make_chunked_plan(request, served->requests, *served->policy, served->steps);
-  if (auto* const no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
-  auto& made = std::get<planner::ChunkedPlan>(answer);
-  served->chunk = made.chunk;
-  return std::move(made.plan);
-}
-
-// The plan of the way that was taken.
-std::variant<planner::Plan, planner::Infeasible> answer_of(const planner::SpChoice& choice) {
-  if (choice.taken().plan) return *choice.taken().plan;
-  return planner::Infeasible{choice.ntp.reason +
-                             "\nwith weights split (--sp tp): " + choice.tp.reason};
-}
-
-// The plan of the way that was taken.
-std::variant<planner::Plan, planner::Infeasible> answer_of(const planner::MovesChoice& choice) {
-  if (choice.best().plan) return *choice.best().plan;
-  planner::Infeasible none;
-  for (const planner::MovesWay& way : choice.ways) {
-    none.reason += (none.reason.empty() ? "" : "\n") + std::string("--decode-moves ") +
-                   std::string(to_string(way.moves)) + ": " + way.reason;
-  }
-  return none;
-}
-
-// The plan whose levels and ratios were chosen, and in `drop` how.
-std::variant<planner::Plan, planner::Infeasible> answer_within(const planner::Request& request,
-                                                               MeasuredLoss& loss,
-                                                               const Bounded& bounded,
-                                                               std::optional<DropAnswer>& drop) {
-  const auto start = std::chrono::steady_clock::now();
-  auto found = planner::choose_drop(request, loss.model, bounded.bounds);
-  if (auto* const no = std::get_if<planner::Infeasible>(&found)) return std::move(*no);
-  drop = DropAnswer{.choice = std::get<planner::DropChoice>(std::move(found))};
-  drop->elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const planner::Plan& plan = drop->choice.plan;
-  drop->remarks = std::move(loss.remarks);
-  for (std::string& remark : loss.model.remarks(plan)) drop->remarks.push_back(std::move(remark));
-  return plan;
 }
 
 // What is asked of stages is done or refused. Runs that nobody else's layers part are one, so few
@@ -232,47 +100,6 @@ void check_files(const Options& options, const std::string& platform, const std:
   }
   if (show.file) files.writes("flag '--out'", *show.file);
   files.check();
-}
-
-// The best of all strategies, or why none has a plan. In `served` policy and chunk are set to what
-// is best.
-std::variant<planner::Plan, planner::Infeasible> answer_of_any(
-    const Options& options, const planner::Request& request,
-    std::vector<model::WeightFormats> formats, std::optional<Served>& served,
-    std::optional<study::Choice>& choice) {
-  study::Question question{.request = request, .formats = std::move(formats)};
-  if (served) {
-    question.served =
-        study::ServedWorkload{.requests = served->requests,
-                              .policy = options.has("policy") ? served->policy : nullptr,
-                              .chunk = served->chunk,
-                              .steps = served->steps,
-                              .schedule = {}};
-    question.best_chunk = served->best_chunk;
-  }
-  choice = study::choose(question);
-  if (!choice->contenders.empty()) {
-    const study::Contender& first = choice->contenders.front();
-    if (served) {
-      served->policy = first.policy;
-      served->chunk = first.chunk;
-    }
-    return first.plan;
-  }
-  planner::Infeasible none{"no strategy has a plan\n"};
-  for (const auto& [strategy, reason] : choice->without)
-    none.reason.append("not ").append(strategy).append(": ").append(reason).append("\n");
-  return none;
-}
-
-// The plan on the fewest devices, and in `few` why not on fewer.
-std::variant<planner::Plan, planner::Infeasible> answer_on_fewest(
-    const planner::Request& request, const planner::Planning& planning,
-    std::optional<planner::FewestDevices>& few) {
-  auto found = planner::plan_on_fewest(request, planning);
-  if (auto* const no = std::get_if<planner::Infeasible>(&found)) return std::move(*no);
-  few = std::get<planner::FewestDevices>(std::move(found));
-  return few->plan;
 }
 
 }  // namespace
@@ -396,8 +223,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   request = planner::for_devices(std::move(request), devices.used);
   request.profiles = device_profiles(options, request.cluster);
-  request.cluster =
-      model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
+  request.cluster = model::with_measured_disks(request.cluster, request.profiles,
+                                               profile_files(options, request.cluster));
   std::optional<planner::SpChoice> of_two;
   if (sp != "ntp") request.allreduce = options.text("allreduce");  // each way's own, if none
   if (sp == "tp") request.strategy = with_split;
@@ -415,7 +242,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   std::optional<MeasuredLoss> loss;
   std::optional<DropAnswer> drop;
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
-  std::optional<planner::MovesChoice> of_moves;
+  std::optional<planner::DecodeChoice> of_moves;
   const auto answer_for = [&](const planner::Request& asked) {
     if (any) return answer_of_any(options, asked, formats, served, choice);
     if (sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
@@ -472,8 +299,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     print_plan(plan, show.file.value_or(""), out);
     if (choice) print_choice(*choice, out);
     if (few) out << '\n' << fewest_text(*few, request.cluster);
-    if (of_two) out << '\n' << text_of(*of_two, objective);
-    if (of_moves) out << '\n' << text_of(*of_moves, objective);
+    if (of_two) out << '\n' << describe(*of_two, objective);
+    if (of_moves) out << '\n' << describe(*of_moves, objective);
     if (drop) print_drop(*drop, *bounded, loss->model, out);
     if (ring) print_ring(plan, *ring, out);
     if (round) print_rate_bound(plan, out);

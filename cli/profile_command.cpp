@@ -14,9 +14,11 @@
 #include "cli/flags/commands.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/kernels_flag.hpp"
+#include "cli/flags/measured_formats.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
 #include "exec/kernels/integer_choice.hpp"
+#include "exec/profiling/machine_profile.hpp"
 #include "exec/profiling/profile.hpp"
 #include "exec/profiling/profile_check.hpp"
 #include "exec/profiling/profile_disk.hpp"
@@ -31,18 +33,6 @@ namespace tandem::cli {
 namespace {
 
 constexpr double kLargestDiskFile = 1024.0 * 1024 * 1024 * 1024;
-
-// About a block of the model's weights, as a device streams them: half a layer.
-std::uint64_t block_bytes(const model::Transformer& transformer) {
-  constexpr double kLeast = 64.0 * 1024;
-  constexpr double kMost = 64.0 * 1024 * 1024;
-  const auto all = [](std::int64_t count) {
-    return model::Range{0, static_cast<std::int32_t>(count)};
-  };
-  const double layer = model::weight_bytes(
-      transformer, {{0, 1}, all(transformer.heads), all(transformer.intermediate), false, false});
-  return static_cast<std::uint64_t>(std::clamp(layer / 2.0, kLeast, kMost));
-}
 
 // What `--disk` and `--cache` ask for; nothing with `--disk none`.
 std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
@@ -61,64 +51,7 @@ std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
   exec::need_cache_dir(folder);
   return exec::DiskProfileOptions{.folder = folder,
                                   .file_bytes = static_cast<std::uint64_t>(bytes),
-                                  .read_bytes = block_bytes(transformer)};
-}
-
-std::string disk_text(const exec::DiskRate& disk, const exec::DiskProfileOptions& asked) {
-  return "disk: " + to_text(model::Bytes{static_cast<double>(disk.file_bytes)}) + " in " +
-         asked.folder.string() + ", read " + std::to_string(asked.passes) + " times in pieces of " +
-         to_text(model::Bytes{static_cast<double>(asked.read_bytes)}) + " (" + disk.method + "), " +
-         to_text(disk.slowest) + " to " + to_text(disk.fastest);
-}
-
-std::string names_of_formats() {
-  std::string names;
-  for (const model::WeightFormat format : model::kWeightFormats) {
-    if (format == model::WeightFormat::f32) continue;
-    names += (names.empty() ? "" : ", ") + std::string(to_string(format));
-  }
-  return names;
-}
-
-// Whether rows of the model are whole blocks.
-bool fits(model::Transformer& transformer, model::WeightFormat format) {
-  transformer.formats = model::WeightFormats(format);
-  try {
-    transformer.validate();
-  } catch (const Error&) {
-    return false;
-  }
-  return true;
-}
-
-// Of `--dtype`, besides f32; all: those that the model can be in.
-std::vector<model::WeightFormat> measured_formats(const Options& options,
-                                                  model::Transformer transformer) {
-  std::vector<model::WeightFormat> formats;
-  for (const std::string& name : options.all("dtype")) {
-    const auto format = model::find_weight_format(name);
-    if (name != "all" && (!format || *format == model::WeightFormat::f32))
-      throw Usage("flag '--dtype': '" + name + "', expected " + names_of_formats() +
-                  " or all; f32 is measured in any case");
-    for (const model::WeightFormat known : model::kWeightFormats) {
-      const bool wanted = known != model::WeightFormat::f32 &&
-                          (known == format || (name == "all" && fits(transformer, known)));
-      if (!wanted) continue;
-      if (std::ranges::find(formats, known) != formats.end())
-        throw Usage("flag '--dtype': " + std::string(to_string(known)) +
-                    " is given twice; expected each format once");
-      formats.push_back(known);
-    }
-  }
-  return formats;
-}
-
-// Of `--cache-type`, besides f32.
-bool measures_half_cache(const Options& options) {
-  const auto name = options.text("cache-type");
-  if (name && *name != to_string(model::CacheFormat::f16))
-    throw Usage("flag '--cache-type': '" + *name + "', expected f16; f32 is measured in any case");
-  return name.has_value();
+                                  .read_bytes = exec::streamed_block_bytes(transformer)};
 }
 
 void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
@@ -226,18 +159,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   // As a run does.
   if (measure.kernels == exec::KernelSet::tuned)
     exec::choose_integer_kernels(disk ? disk->folder : exec::default_cache_dir());
-  // First, as a disk may be full; its weights are not in memory yet.
-  const auto start = std::chrono::steady_clock::now();
-  std::optional<exec::DiskRate> rate;
-  if (disk) rate = exec::measure_disk(*disk);
-  measure.seconds -=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::vector<model::DeviceProfile> profiles = exec::measure_profiles(transformer, measure);
-  for (model::DeviceProfile& profile : profiles) {
-    if (!rate) continue;
-    profile.disk_bandwidth = rate->rate;
-    profile.source += "; " + disk_text(*rate, *disk);
-  }
+  const std::vector<model::DeviceProfile> profiles =
+      exec::measure_machine(transformer, measure, disk);
   const std::string json = model::to_json(std::span<const model::DeviceProfile>(profiles));
   deliver(show, json, out);
   if (show.json) {

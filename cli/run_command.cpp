@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <iostream>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <span>
-#include <string_view>
+#include <string>
 #include <thread>
 #include <variant>
 
@@ -22,12 +23,18 @@
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/prompt.hpp"
+#include "cli/flags/run_mode.hpp"
+#include "cli/flags/run_prediction.hpp"
+#include "cli/flags/testbed_flag.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "cli/version.hpp"
 #include "cli/views/generation_view.hpp"
 #include "cli/views/interruption.hpp"
+#include "cli/views/prediction_watch.hpp"
 #include "cli/views/result_tables.hpp"
+#include "cli/views/run_view.hpp"
 #include "cli/views/standard_output.hpp"
+#include "exec/emulation/turn.hpp"
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/machine/available_memory.hpp"
 #include "exec/session/execute.hpp"
@@ -39,7 +46,6 @@
 #include "exec/weights/source/weight_source.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
-#include "model/base/statistics.hpp"
 #include "model/base/text_table.hpp"
 #include "model/report/result.hpp"
 #include "model/report/trace.hpp"
@@ -66,7 +72,9 @@ Syntax run_syntax() {
           {"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
           {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
           {"emulate", "", "start every device as a process on this machine"},
-          {"pace", "HOW", "emulated compute: measured or nominal [measured]"},
+          kTestbedFlag,
+          {"pace", "HOW",
+           "emulated compute: measured, or nominal, where all times are replayed [measured]"},
           {"dilate", "D", "emulated time passes D times more slowly [as this machine needs]"},
           {"prompt", "TEXT", "prompt [a text of the planned length; required without one]", false,
            true},
@@ -102,68 +110,20 @@ Syntax run_syntax() {
           {"copy", "", "copy weights to memory of their own before the first token"},
           {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
           {"allow-drift", "", "report a larger drift, but accept the run"},
+          {"predicted", "FILE",
+           "show the prediction of this run beside it, and what deviates most at the end"},
           {"out", "FILE", "result as JSON"},
           {"trace", "FILE", "timeline for Perfetto"},
           {"quiet", "", "no progress and no remarks"}}};
   const std::vector<Flag> more = planned_workload_flags();
-  syntax.flags.insert(syntax.flags.begin() + 10, more.begin(), more.end());
+  syntax.flags.insert(syntax.flags.begin() + 11, more.begin(), more.end());
   return syntax;
-}
-
-struct Mode {
-  bool emulate = false;
-  std::optional<std::string> hosts;
-  exec::Pace pace = exec::Pace::real;
-};
-
-// `plan`: null without a plan file.
-Mode mode_of(const Options& options, const planner::Plan* plan) {
-  Mode mode{.emulate = options.has("emulate"), .hosts = options.text("hosts")};
-  if (mode.emulate && mode.hosts)
-    throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
-  if (plan != nullptr)
-    options.refuse({"memory-limit", "dtype", "cache-type"},
-                   "with a plan, which says what each device may use, and weights' formats and the "
-                   "cache's");
-  if (plan == nullptr) {
-    options.refuse({"hosts", "emulate", "key"},
-                   "without a plan, with which this machine runs alone");
-  } else {
-    const std::vector<bool> workers = exec::workers_of(*plan);
-    const auto others = std::count(workers.begin(), workers.end(), true);
-    if (!mode.emulate && !mode.hosts && others > 0)
-      throw Usage("the plan has " + std::to_string(others + 1) +
-                  " working devices; give '--hosts FILE' or '--emulate'");
-    if (others == 0) {
-      options.accept_idle({"hosts", "key"}, "as the plan's master works alone");
-      mode.hosts.reset();
-    }
-  }
-  if (mode.emulate)
-    options.refuse({"map"}, "with '--emulate', whose devices share this machine's memory");
-  if (options.has("map") && options.has("copy"))
-    throw Usage("flags '--map' and '--copy' contradict each other; give one");
-  if (mode.emulate) options.accept_idle({"copy"}, "with '--emulate', which always copies");
-  if (!options.has("hosts")) options.refuse({"key"}, "without '--hosts', whose devices share it");
-  if (!mode.emulate) {
-    options.refuse({"pace", "dilate", "max-drift"}, "without '--emulate'");
-    options.accept_idle({"allow-drift"}, "without '--emulate', as no drift is measured");
-    return mode;
-  }
-  mode.pace = options.choice_or("pace", "measured", {"measured", "nominal"}) == "nominal"
-                  ? exec::Pace::nominal
-                  : exec::Pace::measured;
-  if (mode.pace == exec::Pace::nominal) {
-    options.refuse({"max-drift"}, "with '--pace nominal', where nothing drifts");
-    options.accept_idle({"allow-drift"}, "with '--pace nominal', where nothing drifts");
-  }
-  return mode;
 }
 
 // What is run, with which prompt.
 struct Job {
   planner::Plan plan;
-  Mode mode;
+  RunMode mode;
   std::unique_ptr<exec::Tokenizer> tokenizer;
   std::vector<std::int32_t> prompt;
   std::int64_t new_tokens = 0;
@@ -219,7 +179,7 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
   planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
   planner::Plan& plan = file.plan;
   check_outcome(options, plan.model);
-  const Mode mode = mode_of(options, &plan);
+  const RunMode mode = run_mode_of(options, &plan);
   exec::check_config(weights, plan.model);
   const std::filesystem::path workload =
       file.service ? planned_file(*file.service, path) : std::filesystem::path();
@@ -269,7 +229,7 @@ model::Bytes memory_here() {
 // Without a plan: one for this machine. The reason why there is none instead.
 std::variant<Job, planner::Infeasible> local_job(const Options& options,
                                                  const std::filesystem::path& weights) {
-  const Mode mode = mode_of(options, nullptr);
+  const RunMode mode = run_mode_of(options, nullptr);
   options.refuse({"workload", "samples", "policy", "chunk", "in-flight"},
                  "without a plan; `tandem plan --workload` reserves memory for the requests");
   std::error_code ignored;
@@ -320,7 +280,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   run.cache_dir = cache.folder;
   run.cache_bytes = cache.bytes;
   run.verify = options.has(kVerifyFlag.name);
-  if (!job.mode.emulate && !options.has("copy"))
+  if (!job.mode.one_machine() && !options.has("copy"))
     run.place = options.has("map") ? exec::WeightPlace::mapped : exec::WeightPlace::chosen;
   run.ignore_eos = options.has("ignore-eos");
   if (job.served) {
@@ -336,7 +296,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   const int measured = job.plan.profiles[static_cast<std::size_t>(job.plan.master)].threads;
   // A profile may be of a machine with more cores; the remark on threads says that fewer compute.
   const std::int64_t known = std::min<std::int64_t>(measured, cores);
-  const std::int64_t usual = job.mode.emulate ? 1 : cores;
+  const std::int64_t usual = job.mode.one_machine() ? 1 : cores;
   run.threads = static_cast<int>(options.integer_or("threads", known > 0 ? known : usual, 1, 1024));
   run.kernels = kernels_of(options);
   run.timeline = options.has("trace");
@@ -350,58 +310,26 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   } else if (const auto& hosts = job.mode.hosts) {
     exec::RemoteAt remote{.workers = exec::parse_hosts(read_file(*hosts), *hosts, job.plan)};
     if (const auto key = options.text("key")) remote.key = exec::read_key_file(*key);
+    if (const auto& testbed = job.mode.testbed)
+      remote.testbed = exec::TestbedRun{
+          .turn = std::make_shared<exec::SharedTurn>(std::filesystem::path(testbed->turn)),
+          .dilation = testbed->dilation,
+          .environment = testbed->environment};
     run.devices = remote;
   }
   return run;
 }
 
-exec::Execution show_execution(const planner::Plan& plan, exec::ExecuteOptions& run,
-                               GenerationView& view) {
-  bool any = false;
-  run.on_stage = [&](const std::string& stage) { view.stage(stage); };
-  run.on_warning = [&](const std::string& warning) { view.remark(warning); };
-  run.on_notice = [&](const std::string& notice) { view.notice(notice); };
-  run.on_token = [&] { view.token(); };
-  run.on_text = [&](std::size_t request, std::string_view text) {
-    if (!run.serve) return view.text(text);
-    std::string titled = (any ? "\n[" : "[") + run.serve->requests[request].id + "]\n";
-    any = true;
-    view.text(titled.append(text).append("\n"));
-  };
-  try {
-    exec::Execution done = exec::execute(plan, run);
-    view.finish();
-    return done;
-  } catch (const Error& error) {
-    // Of what ended it, a session hands on the text.
-    if (std::string_view(error.what()) == ReaderGone().what()) throw ReaderGone();
-    throw;
-  }
-}
-
-void print_summary(const model::Result& result, const planner::Plan& plan) {
-  std::cerr << "tandem: ready after " << to_text(model::Seconds{*result.metrics.ready_s}) << "; ";
-  if (!plan.model.architecture().generates()) {
-    std::cerr << "one pass, " << model::fixed(result.metrics.ttft_s * 1e3, 1) << " ms\n";
-    return;
-  }
-  if (result.requests.size() > 1) {
-    std::cerr << result.requests.size() << " requests";
-    if (result.metrics.throughput_tokens_per_s)
-      std::cerr << ", " << model::fixed(*result.metrics.throughput_tokens_per_s, 2)
-                << " tokens a second";
-    std::cerr << '\n';
-    print_requests(result, std::cerr);
-    return;
-  }
-  std::cerr << result.tokens.size() << (result.tokens.size() == 1 ? " token" : " tokens")
-            << ", first after " << model::fixed(result.metrics.ttft_s * 1e3, 1) << " ms";
-  const std::vector<double> latencies = result.metrics.token_latencies_s();
-  if (!latencies.empty()) {
-    std::cerr << ", then " << model::fixed(model::quantile(latencies, 0.5) * 1e3, 1)
-              << " ms a token (median)";
-  }
-  std::cerr << '\n';
+// The prediction to show beside the run; nothing if none is asked for.
+std::optional<PredictionWatch> watch_of(const Options& options, const Job& job) {
+  const auto path = options.text("predicted");
+  if (!path) return std::nullopt;
+  const bool generates = job.plan.model.architecture().generates();
+  return PredictionWatch(
+      read_prediction(*path, {.plan = job.plan,
+                              .prompt_tokens = static_cast<std::int64_t>(job.prompt.size()),
+                              .new_tokens = generates ? job.new_tokens : 0,
+                              .served = job.served ? &*job.served : nullptr}));
 }
 
 // `planned`: the workload file of the plan; empty if there is none.
@@ -410,7 +338,7 @@ void check_files(const Options& options, const std::filesystem::path& weights,
   FileRoles files;
   if (options.positionals() > 0) files.reads("argument plan.json", options.positional(0));
   files.reads_model("flag '--weights'", weights);
-  for (const char* const flag : {"hosts", "key", "prompt-ids", "workload"})
+  for (const char* const flag : {"hosts", "key", "testbed", "prompt-ids", "workload", "predicted"})
     files.reads(options, flag);
   if (!planned.empty()) files.reads("the plan's workload", planned);
   for (const char* const flag : {"out", "trace", "hidden", "logits"}) files.writes(options, flag);
@@ -418,7 +346,7 @@ void check_files(const Options& options, const std::filesystem::path& weights,
 }
 
 // The exit code of a run that is over.
-int judge_drift(const Options& options, const Mode& mode, double drift, double most,
+int judge_drift(const Options& options, const RunMode& mode, double drift, double most,
                 std::ostream& out) {
   if (mode.pace != exec::Pace::measured || drift <= most) return 0;
   const std::string reason = "the machine's speed drifted by " + model::fixed(drift * 100, 0) +
@@ -439,6 +367,8 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   Options options(run_syntax(), arguments);
   const std::filesystem::path weights = weights_of(options.required("weights"));
   const bool quiet = options.has("quiet");
+  if (quiet)
+    options.refuse({"predicted"}, "with '--quiet'; compare the results with 'tandem compare'");
   std::variant<Job, planner::Infeasible> found =
       options.positionals() > 0 ? planned_job(options, weights) : local_job(options, weights);
   if (const auto* no = std::get_if<planner::Infeasible>(&found)) {
@@ -447,7 +377,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   }
   const Job& job = std::get<Job>(found);
   const planner::Plan& plan = job.plan;
-  const Mode& mode = job.mode;
+  const RunMode& mode = job.mode;
   const auto result_path = options.text("out");
   const auto hidden_path = options.text("hidden");
   const auto logits_path = options.text("logits");
@@ -456,12 +386,13 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   static_cast<void>(options.has("allow-drift"));
   exec::ExecuteOptions run = execute_options(options, job, weights);
   check_files(options, weights, job.planned_file);
+  std::optional<PredictionWatch> watch = watch_of(options, job);
   options.settle();
   if (options.positionals() == 0 && !quiet) {
     if (const std::string remark = planner::streaming_remark(plan); !remark.empty())
       std::cerr << "tandem: " << remark << '\n';
   }
-  if (const std::string varies = variation(plan.cluster); mode.emulate && !varies.empty()) {
+  if (const std::string varies = variation(plan.cluster); mode.one_machine() && !varies.empty()) {
     std::cerr
         << "tandem run: " << varies
         << ": not emulated, nor is any other jitter, loss, background traffic or change during "
@@ -478,13 +409,13 @@ int run_command(const Arguments& arguments, std::ostream& out) {
     run.on_logits = [&](std::span<const float> row) { logits->add(row); };
   }
   GenerationView view(out, quiet);
-  exec::Execution done = show_execution(plan, run, view);
+  exec::Execution done = show_execution(plan, run, view, watch ? &*watch : nullptr);
 
   model::Result& result = done.result;
   result.metrics.ready_s = std::chrono::duration<double>(done.ready - start).count();
   result.environment["tandem"] = version();
   if (trace_path) {
-    write_file(*trace_path, model::to_perfetto_json(done.trace, "measured"));
+    write_file(*trace_path, model::to_perfetto_json(done.trace, kind_of(result.origin)));
     result.trace = path_from(*trace_path, result_path);
     model::set_communication(result, done.trace);
   }
@@ -493,6 +424,9 @@ int run_command(const Arguments& arguments, std::ostream& out) {
     write_file(*hidden_path, to_npy(done.hidden, done.prompt_tokens, plan.model.hidden));
   if (result_path) write_file(*result_path, model::to_json(result));
   if (!quiet) print_summary(result, plan);
+  if (watch) {
+    for (const std::string& line : watch->summary(result, plan)) view.remark(line);
+  }
   return judge_drift(options, mode, done.drift, max_drift, out);
 }
 

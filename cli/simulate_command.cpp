@@ -63,25 +63,26 @@ std::optional<study::ServedWorkload> served_by(const Options& options,
   if (!path) return predicted_workload(options, file, plan_path);
   options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "tokenizer", "raw-prompt"},
                  "with '--schedule', which has the requests and their steps");
-  const Result measured = model::parse_result_json(read_file(*path), *path);
+  const Result run = model::parse_result_json(read_file(*path), *path);
   const std::string expected = planner::plan_sha256(plan);
-  if (measured.plan.sha256 != expected) {
-    throw Error(*path + ": of plan " + measured.plan.sha256.substr(0, 16) + ", expected " +
+  if (run.plan.sha256 != expected) {
+    throw Error(*path + ": of plan " + run.plan.sha256.substr(0, 16) + ", expected " +
                 expected.substr(0, 16) + "; give the result of a run of this plan");
   }
-  if (measured.kind != "measured") {
-    throw Error(*path + ": field 'kind' is \"" + measured.kind +
-                "\", expected \"measured\"; give a result of `tandem run --workload`");
+  if (run.origin == model::ResultOrigin::predicted) {
+    throw Error(*path +
+                ": field 'kind' is \"predicted\", expected \"measured\" or \"replayed\"; give a "
+                "result of `tandem run --workload`");
   }
-  if (measured.schedule.empty()) {
+  if (run.schedule.empty()) {
     throw Error(*path +
                 ": field 'schedule' is null, expected the steps of a run; give a result of "
                 "`tandem run --workload`");
   }
-  study::ServedWorkload served{.requests = planner::requests_of(measured)};
-  served.schedule = planner::replayed_steps(measured.schedule, served.requests, plan.model, *path);
+  study::ServedWorkload served{.requests = planner::requests_of(run)};
+  served.schedule = planner::replayed_steps(run.schedule, served.requests, plan.model, *path);
   planner::check_schedule(served.schedule, planner::serving_capacity(plan, 0), *path);
-  served.weights_sha256 = measured.weights_sha256;
+  served.weights_sha256 = run.weights_sha256;
   return served;
 }
 
@@ -135,7 +136,7 @@ void print_result(const Plan& plan, const Result& result, const model::Bottlenec
 void print_served(const study::ServedWorkload& served, const Result& result, std::ostream& out) {
   out << result.plan.model << " on " << result.plan.platform << ", strategy "
       << result.plan.strategy << ", "
-      << (served.policy != nullptr ? to_text(served) : "the steps of a measured run") << ", "
+      << (served.policy != nullptr ? to_text(served) : "the steps of a run") << ", "
       << result.evaluator << "\n\n";
   print_requests(result, out);
   out << '\n';
@@ -159,7 +160,7 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
                 {"seed", "S", "of the links' jitter and loss [1]"},
                 {"repetitions", "R", "simulate with R seeds, from S on, and print the spread [1]"},
                 {"json", "", "print the result as JSON"},
-                {"schedule", "FILE", "replay the steps of a measured result of many requests"},
+                {"schedule", "FILE", "replay the steps of a run of many requests, of its result"},
                 {"quiet", "", "print no table and no progress"}}};
   const std::vector<Flag> more = predicted_workload_flags();
   syntax.flags.insert(syntax.flags.end() - 2, more.begin(), more.end());

@@ -3,15 +3,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <limits>
+#include <optional>
 #include <thread>
 
 #include "cli/flags/cache.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/kernels_flag.hpp"
 #include "cli/flags/options.hpp"
+#include "cli/flags/testbed_flag.hpp"
+#include "cli/version.hpp"
 #include "cli/views/line_log.hpp"
+#include "exec/discovery/dns_sd.hpp"
+#include "exec/emulation/turn.hpp"
 #include "exec/session/worker.hpp"
 #include "exec/weights/store/block_store.hpp"
 #include "model/base/error.hpp"
@@ -26,7 +32,8 @@ Syntax worker_syntax() {
           .flags = {{"generate-key", "FILE", "write a new shared key, and leave"},
                     {"listen", "HOST:PORT", "address to listen on, port 0 for any (required)"},
                     {"key", "FILE", "shared key; needed unless HOST is a loopback address"},
-                    {"threads", "N", "computing threads [all cores]"},
+                    {"announce", "", "let 'tandem discover --browse' find this worker (Avahi)"},
+                    {"threads", "N", "computing threads [all cores; 1 in a testbed]"},
                     kKernelsFlag,
                     {"cache", "DIR", "where weights are kept [~/.cache/tandem]"},
                     kCacheSizeFlag,
@@ -35,7 +42,8 @@ Syntax worker_syntax() {
                     {"quiet", "", "say nothing but errors"},
                     {"port-fd", "FD", "write the port to this open descriptor (emulation)"},
                     {"ledger-fd", "FD", "emulate links by this open descriptor (emulation)"},
-                    {"turn-fd", "FD", "compute in turns by this open descriptor (emulation)"}}};
+                    {"turn-fd", "FD", "compute in turns by this open descriptor (emulation)"},
+                    kTestbedFlag}};
 }
 
 constexpr std::int64_t kMostDescriptors = std::numeric_limits<int>::max();
@@ -69,8 +77,10 @@ int worker_command(const Arguments& arguments, std::ostream& out) {
 
   exec::WorkerOptions worker;
   if (const auto path = options.text("key")) worker.key = exec::read_key_file(*path);
-  worker.threads = static_cast<int>(options.integer_or("threads", cores, 1, 1024));
+  const auto testbed = testbed_of(options);
+  worker.threads = static_cast<int>(options.integer_or("threads", testbed ? 1 : cores, 1, 1024));
   worker.kernels = kernels_of(options);
+  worker.program = version();
   const Cache cache = cache_of(options);
   exec::need_cache_dir(cache.folder);
   worker.cache_dir = cache.folder;
@@ -80,14 +90,26 @@ int worker_command(const Arguments& arguments, std::ostream& out) {
   worker.verbose = !options.has("quiet");
   worker.ledger_fd = static_cast<int>(options.integer_or("ledger-fd", -1, -1, kMostDescriptors));
   worker.turn_fd = static_cast<int>(options.integer_or("turn-fd", -1, -1, kMostDescriptors));
+  std::optional<exec::SharedTurn> turn;
+  if (testbed) {
+    options.refuse({"ledger-fd", "turn-fd"}, "with '--testbed', which has links and turns");
+    worker.turn_fd = turn.emplace(std::filesystem::path(testbed->turn)).descriptor();
+  }
   LineLog log("tandem worker: ");
   worker.log = [&log](const std::string& line) { log.write(line); };
 
   const std::int64_t port_fd = options.integer_or("port-fd", -1, -1, kMostDescriptors);
+  const bool announce = options.has("announce");
+  if (announce && !worker.key)
+    throw Error(
+        "flag '--announce': without '--key' no other machine can use this worker; give a key, or "
+        "leave the flag out");
   options.settle();
   exec::ListenSocket socket(listen, worker.key.has_value());
   if (port_fd >= 0) tell_port(static_cast<int>(port_fd), socket.endpoint().port);
   if (!options.has("quiet")) out << "listening on " << to_text(socket.endpoint()) << std::endl;
+  std::optional<exec::Announcement> announcement;
+  if (announce) announcement.emplace(socket.endpoint().port, worker.log);
   const exec::Cancellation never;
   try {
     exec::serve(std::move(socket), worker, never);

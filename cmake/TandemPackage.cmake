@@ -21,6 +21,7 @@ set(CPACK_DEBIAN_DEVICE_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_DEVICE_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_DEVICE_PACKAGE_NAME tandem-worker)
 set(CPACK_DEBIAN_DEVICE_PACKAGE_DEPENDS "${depends}, adduser")
+set(CPACK_DEBIAN_DEVICE_PACKAGE_SUGGESTS "avahi-daemon, libavahi-client3")  # for --announce
 set(CPACK_DEBIAN_DEVICE_DESCRIPTION
     "A device of tandem\n Computes its part of a model for masters, as a service.")
 set(scripts ${PROJECT_SOURCE_DIR}/cmake/worker)
@@ -42,6 +43,7 @@ if(TANDEM_SIM)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tandem)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "${depends}, libpugixml1v5, libsimgrid3.32")
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "python3-matplotlib")
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "avahi-daemon, libavahi-client3")  # for discover --browse
   set(documents ${CMAKE_INSTALL_DATADIR}/doc/tandem)
   install(FILES README.md docs/reference/commands.md DESTINATION ${documents} COMPONENT program)
   install(FILES LICENSE DESTINATION ${documents} COMPONENT program RENAME copyright)

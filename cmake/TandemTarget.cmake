@@ -29,15 +29,16 @@ if(TANDEM_SANITIZE)
 endif()
 
 # tandem_library(NAME SOURCES ... HEADERS ... PUBLIC deps... PRIVATE deps...)
-# Makes tandem_NAME with alias tandem::NAME; headers are a FILE_SET, and installed.
+# Makes tandem_NAME with alias tandem::NAME. Its headers are private: include/tandem/ has those of the library (api/).
 function(tandem_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
   set(target tandem_${name})
   add_library(${target} ${ARG_SOURCES})
   add_library(tandem::${name} ALIAS ${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES
-                                  ${ARG_HEADERS})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_sources(${target} PRIVATE FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES
+                                   ${ARG_HEADERS})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE}
                                   $<BUILD_INTERFACE:tandem_options>)

@@ -55,7 +55,7 @@ def draw(rows):
             markeredgewidth=1.2,
         )
         axes.plot(
-            *pick(rows, "measured", setting),
+            *pick(rows, "replayed", setting),
             linestyle="none",
             marker="D",
             markersize=7,
@@ -91,9 +91,9 @@ def draw(rows):
         Line2D([], [], color=INK, linewidth=2, label="recurrence"),
         Line2D([], [], marker="o", markersize=4.5, markerfacecolor="white", label="simulated (SimGrid)", **grey),
     ]
-    measured = sum(r["series"] == "measured" for r in rows)
-    if measured:
-        label = f"measured ({measured} points, emulated devices)"
+    replayed = sum(r["series"] == "replayed" for r in rows)
+    if replayed:
+        label = f"replayed ({replayed} points, emulated devices)"
         handles.append(Line2D([], [], marker="D", markersize=7, label=label, **grey))
     axes.legend(handles=handles, loc="upper right", frameon=False, bbox_to_anchor=(1, 0.92))
     return figure

@@ -1,6 +1,6 @@
 #pragma once
 
-// What it costs to hold more than fits: the operating system's swap, and where that ends too.
+// The cost of holding more than fits: the operating system's swap, and its limits.
 
 #include <optional>
 
@@ -10,7 +10,7 @@ namespace tandem::study {
 
 struct SwapDemand {
   model::Bytes needed{};   // everything the program holds
-  model::Bytes touched{};  // of this, what every pass (a token) reads, in the same order
+  model::Bytes touched{};  // the part that every pass (a token) reads, in the same order
 };
 struct SwapSpace {
   model::Bytes memory{};
@@ -22,15 +22,16 @@ struct SwapTime {
   model::Seconds later_pass{};
 };
 
-// Seconds that swapping adds to each pass; absent: out of memory.
+// Returns the seconds that swapping adds to each pass; absent: out of memory.
 //   needed > memory + swap     out of memory
-//   touched <= memory          0: what is not touched is written out once, before
+//   touched <= memory          0: the rest is written out once, before
 //   otherwise                  later = touched / rate,  first = 2 touched / rate
-// Memory is reclaimed least recently used first, and of a set larger than the memory that is read
-// in the same order again and again this evicts every page before it is needed: a pass reads all
-// of it, not only what exceeds the memory (Belady, IBM Systems Journal 5(2), 1966, on such loops).
-// In the first pass a page that goes was written by loading, so it must be written out as well.
-// Overlap of swapping and computing is ignored. Throws logic_error unless rate is positive.
+// Memory is reclaimed least recently used first. If a set larger than the memory is read in the
+// same order again and again, every page is evicted before it is needed, so a pass reads all of it,
+// not only the excess (Belady, IBM Systems Journal 5(2), 1966, on such loops). In the first pass an
+// evicted page is dirty from loading, so it must be written as well. Overlap of swapping and
+// computing is ignored. Throws logic_error unless rate is positive. Overlap of swapping and
+// computing is ignored. Throws logic_error unless rate is positive.
 [[nodiscard]] std::optional<SwapTime> swap_time(const SwapDemand& demand, const SwapSpace& space);
 
 }  // namespace tandem::study

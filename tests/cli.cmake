@@ -7,7 +7,7 @@ tandem_tests(
     cli/commands_test.cpp
     cli/choice_command_test.cpp
     cli/city_command_test.cpp
-    cli/comparison_command_test.cpp
+    cli/compare_command_test.cpp
     cli/experiment_command_test.cpp
     cli/collective_command_test.cpp
     cli/family_commands_test.cpp
@@ -29,21 +29,24 @@ tandem_tests(
     cli/propositions_command_test.cpp
     cli/rows_command_test.cpp
     cli/sparse_command_test.cpp
+    cli/strategies_command_test.cpp
     cli/head_command_test.cpp
     cli/cache_type_command_test.cpp
     cli/wire_type_command_test.cpp
     cli/whatif_command_test.cpp
     cli/workload_command_test.cpp
     cli/planned_command_test.cpp
+    cli/predicted_run_command_test.cpp
     cli/profile_command_test.cpp
     cli/served_command_test.cpp
     cli/sweep_command_test.cpp
+    cli/testbed_command_test.cpp
     cli/streaming_command_test.cpp
     cli/tokenizer_command_test.cpp
     cli/variation_command_test.cpp
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)
 target_include_directories(tandem_cli_tests PRIVATE ${PROJECT_SOURCE_DIR})
-add_dependencies(tandem_cli_tests tandem tandem-study)
+add_dependencies(tandem_cli_tests tandem tandem_device tandem-study)
 
 # `make demo` builds the target tandem.
 if(CMAKE_GENERATOR STREQUAL "Ninja")

@@ -4,6 +4,11 @@ add_test(NAME "documents/text: links, paths, flags and words hold"
                  $<TARGET_FILE:tandem-study>)
 set_tests_properties("documents/text: links, paths, flags and words hold"
                      PROPERTIES LABELS documents TIMEOUT 60 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+add_test(NAME "documents/reference: flag tables and the table of strategies are what the programs print"
+         COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/documents/reference.py check $<TARGET_FILE:tandem>
+                 $<TARGET_FILE:tandem-study>)
+set_tests_properties("documents/reference: flag tables and the table of strategies are what the programs print"
+                     PROPERTIES LABELS documents TIMEOUT 60 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 if(NOT TANDEM_SANITIZE)  # they are run, not searched for undefined behaviour
   add_test(NAME "documents/commands: README, tutorials and how-tos print what they show"
            COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/documents/check_pages.py commands $<TARGET_FILE:tandem>)

@@ -8,6 +8,9 @@ tandem_tests(
     model/cluster/cluster_edit_test.cpp
     model/cluster/cluster_test.cpp
     model/report/communication_test.cpp
+    model/report/comparability_test.cpp
+    model/report/comparison_test.cpp
+    model/report/largest_deviation_test.cpp
     model/config/config_families_test.cpp
     model/config/config_json_test.cpp
     model/config/folder_config_test.cpp

@@ -4,6 +4,7 @@ tandem_tests(
   SOURCES
     exec/session/session_program_test.cpp
     exec/session/session_test.cpp
+    exec/session/session_weights_test.cpp
     exec/session/session_served_test.cpp
     exec/session/session_liveness_test.cpp
     exec/emulation/turn_test.cpp

@@ -8,8 +8,8 @@ tandem_tests(
     sim/replay/collective_replay_test.cpp
     sim/replay/galaxy_replay_test.cpp
     sim/network/dynamics_test.cpp
-    sim/replay/extension_test.cpp
-    sim/replay/flights_test.cpp
+    sim/replay/step_extrapolation_test.cpp
+    sim/replay/in_flight_steps_test.cpp
     sim/replay/golden_test.cpp
     sim/network/network_test.cpp
     sim/replay/stage_ring_replay_test.cpp

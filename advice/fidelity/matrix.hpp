@@ -46,8 +46,8 @@ class Configuration {
   std::string name_;
 };
 
-// Whether the configuration called `name` is of the half that nobody may tune the cost model on:
-// the first byte of the name's SHA-256 is odd. No other configuration changes that.
+// Returns whether the configuration `name` is in the half that must not be used for tuning the cost
+// model: the first byte of the name's SHA-256 is odd, whatever the other configurations.
 [[nodiscard]] bool is_set_aside(std::string_view name);
 
 enum class Half : std::uint8_t { shown, set_aside };

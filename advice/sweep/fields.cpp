@@ -97,7 +97,7 @@ std::vector<Field> make_fields() {
   return {
       of_run("platform", Unit::text, "platform file, or a name in scenarios/platforms",
              [](Setup& s, const Value& v) { s.platform = v.text; }),
-      of_run("platform.devices", Unit::count, "only the platform's first so many devices",
+      of_run("platform.devices", Unit::count, "only the first N devices of the platform",
              [](Setup& s, const Value& v) { s.devices = static_cast<std::size_t>(count(v)); }),
       of_devices("device.flops", Unit::flops, "computing rate of every device, or of device[NAME]",
                  [](model::Device& d, double x) { d.flop_rate = model::FlopsPerSecond{x}; }),
@@ -150,7 +150,7 @@ std::vector<Field> make_fields() {
                              model::wire_format_names());
                s.wire = *format;
              }),
-      of_run("plan.head", Unit::text, "master, split, auto: who computes logits",
+      of_run("plan.head", Unit::text, "master, split, auto: where logits are computed",
              [](Setup& s, const Value& v) { s.head = head_placement(v.text); }),
       of_run("plan.candidates", Unit::text, "of a split head: a number of logits sent, none",
              [](Setup& s, const Value& v) { s.candidates = candidate_count(v); }),
@@ -160,7 +160,7 @@ std::vector<Field> make_fields() {
              [](Setup& s, const Value& v) {
                s.window.blocks = count_or_auto(v, "all", "plan.window");
              }),
-      of_run("plan.retain", Unit::text, "one FFN block in so many stays: a number, none, auto",
+      of_run("plan.retain", Unit::text, "one FFN block in N stays in memory: a number, none, auto",
              [](Setup& s, const Value& v) {
                s.window.retain = count_or_auto(v, "none", "plan.retain");
              }),
@@ -211,7 +211,7 @@ void check_link(const model::Cluster& cluster, const std::string& name) {
               known.substr(0, 500));
 }
 
-// Of the rates, so that the prediction follows.
+// Scales the rates, which the prediction uses.
 void slow_down(model::Device& device, const Setup& setup) {
   double factor = 1.0;
   for (const auto& [name, slowdown] : setup.slowdowns) {

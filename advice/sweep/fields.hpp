@@ -1,6 +1,6 @@
 #pragma once
 
-// What a sweep can vary: fields of platform, model, workload and plan, by name.
+// The fields of platform, model, workload and plan that a sweep can vary, by name.
 
 #include <functional>
 #include <map>
@@ -15,20 +15,20 @@
 
 namespace tandem::study {
 
-// What a field's values are; numbers are kept in SI base units.
+// The type of a field's values; numbers are kept in SI base units.
 enum class FieldUnit { text, count, number, seconds, rate, bytes, flops };
 
-// How one run is set up; fields write to it.
+// The setup of one run; fields write to it.
 struct Setup {
   std::string platform{};
   std::string model{};
-  std::optional<std::size_t> devices{};  // the platform's first so many
+  std::optional<std::size_t> devices{};  // the number of first devices of the platform
   std::vector<std::function<void(model::Device&)>> device_changes{};
   std::vector<std::function<void(model::Link&)>> link_changes{};
-  // Device, or empty for all, and how many times longer it computes. Of several for a device the
-  // last counts, whatever rates the changes set.
+  // Device (empty: all) and slowdown factor. The last entry for a device counts, whatever rates the
+  // changes set.
   std::vector<std::pair<std::string, double>> slowdowns{};
-  std::vector<std::string> named_devices{};  // that changes are for
+  std::vector<std::string> named_devices{};  // targets of changes
   std::vector<std::string> named_links{};
   std::string strategy = "tensor";
   std::optional<std::string> partition{};
@@ -46,7 +46,7 @@ struct Setup {
 };
 
 struct Value {
-  std::string text{};   // as in the CSV: of numbers the shortest, in base units
+  std::string text{};   // as in the CSV: for numbers the shortest text, in base units
   double number = 0.0;  // if the field's unit is not text
 };
 
@@ -55,7 +55,7 @@ struct Field {
   FieldUnit unit;
   std::string_view help;  // one line
   // Writes `value` to `setup`. `selector` is the device or link in brackets; empty: all of them.
-  // Throws Error for a value that cannot be.
+  // Throws Error for an impossible value.
   std::function<void(Setup& setup, const std::string& selector, const Value& value)> apply;
 };
 
@@ -65,16 +65,16 @@ struct Field {
 struct FieldUse {
   const Field* field = nullptr;
   std::string selector{};
-  // Column of the CSV: the name, and the unit of numbers ("link.latency_s").
+  // Returns the column of the CSV: the name, and the unit of numbers ("link.latency_s").
   [[nodiscard]] std::string column() const;
 };
-// Throws Error naming the nearest field.
+// Finds a field. Throws Error naming the nearest field.
 [[nodiscard]] FieldUse find_field(const std::string& name);
 
-// One value with its unit. Throws Error (subject, text, what was expected).
+// Parses one value with its unit. Throws Error (subject, text, what was expected).
 [[nodiscard]] Value parse_value(FieldUnit unit, const std::string& text,
                                 const std::string& subject);
-// `number` as a value of `unit`; counts are rounded.
+// Returns `number` as a value of `unit`; counts are rounded.
 [[nodiscard]] Value make_value(FieldUnit unit, double number);
 
 // Reads models and platforms, each once.
@@ -82,9 +82,9 @@ class Library {
  public:
   explicit Library(Scenarios scenarios) : scenarios_(std::move(scenarios)) {}
 
-  // The setup's request with its model and its cluster, changed as the fields say. Throws Error.
+  // Returns the setup's request with its model and its cluster after all changes. Throws Error.
   [[nodiscard]] planner::Request request(const Setup& setup);
-  // A digest of the contents of the setup's platform and model.
+  // Returns a digest of the contents of the setup's platform and model.
   [[nodiscard]] std::string digest(const Setup& setup);
 
  private:

@@ -75,7 +75,7 @@ Axis parse_axis(const std::string& text) {
                                    [&](const Value& other) { return other.text == value.text; });
     if (!known) axis.values.push_back(std::move(value));
   }
-  // Whatever is wrong with a value is said before hours of work.
+  // Rejects bad values before hours of work.
   for (const Value& value : axis.values) {
     Setup scratch;
     axis.field.field->apply(scratch, axis.field.selector, value);

@@ -11,24 +11,24 @@ namespace tandem::study {
 
 struct Axis {
   FieldUse field;
-  std::vector<Value> values;  // none twice
+  std::vector<Value> values;  // all different
 };
 
-// "FIELD=VALUES": values separated by commas, and among them lin(FIRST,LAST,COUNT) or
+// Parses "FIELD=VALUES": values separated by commas, also lin(FIRST,LAST,COUNT) or
 // log(FIRST,LAST,COUNT), evenly spaced (in ratio) with both ends. Throws Error (text, what was
 // expected).
 [[nodiscard]] Axis parse_axis(const std::string& text);
 
 class Grid {
  public:
-  // Throws Error for a field twice, or more than 10^6 points.
+  // Throws Error for a duplicate field or more than 10^6 points.
   explicit Grid(std::vector<Axis> axes);
 
   [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  // The values of point `i`, one an axis; the last axis changes fastest.
+  // Returns the values of point `i`, one for each axis; the last axis changes fastest.
   [[nodiscard]] std::vector<Value> values(std::size_t i) const;
-  // `base` with them.
+  // Returns `base` with these values.
   [[nodiscard]] Setup setup(const Setup& base, std::size_t i) const;
 
  private:

@@ -39,10 +39,10 @@ std::vector<std::string> predicted(const planner::Plan& plan, EvaluatorKind eval
   planner::GenerationSteps steps(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   if (evaluator == EvaluatorKind::simgrid) {
-    sim::replay_extended(plan.cluster, plan.cost_model(), steps, recorder);
+    sim::replay_extrapolated(plan.cluster, plan.cost_model(), steps, recorder);
   } else {
     model::check_analytic(plan.cluster);
-    extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
+    extrapolate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
   }
   const model::Metrics metrics = recorder.metrics();
   const std::vector<double> latencies = metrics.token_latencies_s();
@@ -78,7 +78,7 @@ std::vector<std::string> failed(const std::string& status, const std::string& re
   return fields;
 }
 
-// What tells a point from the others: the texts of its values.
+// Returns the key of a point: the texts of its values.
 std::vector<std::string> key(const Sweep& sweep, std::size_t i) {
   std::vector<std::string> texts;
   for (const Value& value : sweep.grid.values(i)) texts.push_back(value.text);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A sweep: the prediction of every point of a grid, as lines of one table.
+// A sweep: the predictions of all points of a grid, as lines of one table.
 
 #include <cstddef>
 #include <string>
@@ -21,25 +21,24 @@ struct Sweep {
   std::vector<std::string> settings{};
 };
 
-// The digests of `sweep`'s points: of `common`, which is what else decides (the program's version,
-// the flags), and of the files behind platform and model, so that rows of another scenario are not
-// taken for this one's.
+// Returns the digests of `sweep`'s points, over `common` (the program's version, the flags) and the
+// files of platform and model, so that rows of another scenario are not mistaken for this one's.
 [[nodiscard]] std::vector<std::string> settings_of(const Sweep& sweep, Library& library,
                                                    const std::string& common);
 
-// Predicts point `i`: its line of the table, without a line break. What cannot be predicted is a
-// line as well, with status "infeasible" or "error" and the reason.
+// Predicts point `i` and returns its line of the table, without a line break. A failure is a line
+// as well, with status "infeasible" or "error" and the reason.
 [[nodiscard]] std::string predicted_line(const Sweep& sweep, Library& library, std::size_t i);
 
-// The table of a sweep, of which some lines may be missing. `sweep` must outlive it.
+// The table of a sweep; some lines may be missing. `sweep` must outlive it.
 class SweepTable {
  public:
   explicit SweepTable(const Sweep& sweep);
 
-  // Takes the lines that an earlier run of the sweep has left, in `csv`. Throws Error (source, what
-  // differs, remedy) for the table of another sweep, or of other settings.
+  // Reads the lines of an earlier run of the sweep from `csv`. Throws Error (source, difference,
+  // remedy) for the table of another sweep or of other settings.
   void take(std::string_view csv, const std::string& source);
-  // Line `i`, which predicted_line() gave.
+  // Sets line `i`, a result of predicted_line().
   void set(std::size_t i, std::string line) { lines_[i] = std::move(line); }
 
   [[nodiscard]] std::vector<std::size_t> missing() const;  // points without a line, ascending

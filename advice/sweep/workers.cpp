@@ -54,8 +54,8 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
-// One worker: takes numbers until there are none, answers "number line". Its answers have a pipe of
-// their own, so that they are never mixed with others'.
+// One worker: takes numbers until none is left and answers "number line" on a pipe of its own, so
+// that answers are never mixed.
 [[noreturn]] void work_until_done(const std::vector<std::size_t>& todo, SharedCounter& counter,
                                   int answers, pid_t parent,
                                   const std::function<std::string(std::size_t)>& work) {
@@ -92,7 +92,7 @@ Worker start(const std::vector<std::size_t>& todo, SharedCounter& counter,
   return {.process = model::ChildProcess(process), .answers = std::move(pipe.reading)};
 }
 
-// False at the end of its answers.
+// Reads answers; false at their end.
 bool take(Worker& worker, const std::function<void(std::size_t, const std::string&)>& receive) {
   std::array<char, 65536> chunk{};
   const ssize_t got = ::read(worker.answers.number(), chunk.data(), chunk.size());

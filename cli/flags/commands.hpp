@@ -1,7 +1,7 @@
 #pragma once
 
 // Programs and their commands: one file a command, <name>_command.cpp in cli/ or cli/study/, and
-// one table a program.
+// one row in the program's table.
 
 #include <iosfwd>
 #include <span>
@@ -20,6 +20,8 @@ struct Command {
   // Results to `out`; returns the exit code (0 done, 3 the answer is no). Throws Error (exit 1),
   // Usage (exit 2).
   int (*run)(const Arguments& arguments, std::ostream& out);
+  std::string_view group = {};  // heading above the first command of a group; empty: none
+  bool available = true;        // false: this build lacks it, and `run` throws Usage
 };
 
 // What distinguishes the programs, which share main().
@@ -30,34 +32,12 @@ struct Program {
 };
 
 // The program of this process. Each executable links one definition, its table of commands:
-// cli/command_table.cpp, cli/command_table_without_simulator.cpp or
-// cli/study/study_command_table.cpp.
+// cli/command_table.cpp or cli/study/study_command_table.cpp.
 [[nodiscard]] const Program& program();
 
 // Runs the one of `actions` that the first of `arguments` names; `parent` is the command they
 // belong to. Throws Usage, with the nearest name, if there is none; HelpRequested on --help.
 int run_subcommand(std::string_view parent, std::span<const Command> actions,
                    const Arguments& arguments, std::ostream& out);
-
-int model_command(const Arguments& arguments, std::ostream& out);
-int platform_command(const Arguments& arguments, std::ostream& out);
-int plan_command(const Arguments& arguments, std::ostream& out);
-int simulate_command(const Arguments& arguments, std::ostream& out);
-int run_command(const Arguments& arguments, std::ostream& out);
-int worker_command(const Arguments& arguments, std::ostream& out);
-int eval_command(const Arguments& arguments, std::ostream& out);
-int compare_command(const Arguments& arguments, std::ostream& out);
-int propositions_command(const Arguments& arguments, std::ostream& out);
-int experiment_command(const Arguments& arguments, std::ostream& out);
-int whatif_command(const Arguments& arguments, std::ostream& out);
-int workload_command(const Arguments& arguments, std::ostream& out);
-int sweep_command(const Arguments& arguments, std::ostream& out);
-int fidelity_command(const Arguments& arguments, std::ostream& out);
-int profile_command(const Arguments& arguments, std::ostream& out);
-
-// Commands of tandem-study that tandem had before, kept for one release. They throw Usage, which
-// names that program.
-int moved_propositions_command(const Arguments& arguments, std::ostream& out);
-int moved_experiment_command(const Arguments& arguments, std::ostream& out);
 
 }  // namespace tandem::cli

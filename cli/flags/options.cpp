@@ -34,16 +34,66 @@ std::string spelling(const Flag& flag) {
   return text;
 }
 
-std::string help_text(const Syntax& syntax, const std::vector<Flag>& flags) {
-  std::string text = "usage: " + call(syntax.command);
+constexpr std::string_view kRequired = "(required)";
+
+// "tandem plan --platform P --model M [flags]"
+std::string usage(const Syntax& syntax) {
+  std::string text = call(syntax.command);
   for (const std::string_view positional : syntax.positionals)
     text += " " + std::string(positional);
-  text += " [flags]\n\n" + std::string(syntax.summary) + "\n\n";
+  for (const Flag& flag : syntax.flags)
+    if (flag.help.ends_with(kRequired)) text += " " + spelling(flag);
+  return text + " [flags]";
+}
+
+std::string help_text(const Syntax& syntax, const std::vector<Flag>& flags) {
+  std::string text = "usage: " + usage(syntax) + "\n\n" + std::string(syntax.summary) + "\n\n";
   std::size_t width = 0;
   for (const Flag& flag : flags) width = std::max(width, spelling(flag).size());
   for (const Flag& flag : flags) {
     const std::string left = spelling(flag);
     text += "  " + left + std::string(width + 2 - left.size(), ' ') + std::string(flag.help) + '\n';
+  }
+  return text;
+}
+
+// A cell of a Markdown table.
+std::string cell(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '<') escaped += "&lt;";
+    if (c == '|' || c == '*') escaped += '\\';
+    if (c != '<') escaped += c;
+  }
+  return escaped;
+}
+
+std::string code(std::string_view text) {
+  return text.empty() ? "" : "`" + std::string(text) + "`";
+}
+
+// What a flag means, and its default: the last brackets of its help, or "required".
+std::pair<std::string_view, std::string_view> meaning_and_default(const Flag& flag) {
+  const std::string_view help = flag.help;
+  if (help.ends_with(kRequired))
+    return {help.substr(0, help.size() - kRequired.size() - 1), "required"};
+  const std::size_t open = help.rfind(" [");
+  if (!help.ends_with(']') || open == std::string_view::npos)
+    return {help, flag.value.empty() ? "off" : "none"};
+  return {help.substr(0, open), help.substr(open + 2, help.size() - open - 3)};
+}
+
+std::string help_markdown(const Syntax& syntax) {
+  const bool lines = syntax.summary.find("\n  ") != std::string_view::npos;  // as they are broken
+  const std::string fence = lines ? "```text\n" : "";
+  std::string text = "    " + usage(syntax) + "\n\n" + fence + std::string(syntax.summary) +
+                     (lines ? "\n```" : "") +
+                     "\n\n| flag | argument | default | meaning |\n|---|---|---|---|\n";
+  for (const Flag& flag : syntax.flags) {
+    const auto [meaning, fallback] = meaning_and_default(flag);
+    text += "| " + code("--" + std::string(flag.name)) + " | " + code(flag.value) + " | " +
+            cell(fallback) + " | " + cell(meaning) + (flag.repeatable ? "; may be repeated" : "") +
+            " |\n";
   }
   return text;
 }
@@ -99,7 +149,7 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
   flags.push_back({"help", "", "show this text"});
   for (const Flag& flag : flags) values_[std::string(flag.name)];
   if (std::find(arguments.begin(), arguments.end(), "--help") != arguments.end())
-    throw HelpRequested(help_text(syntax, flags));
+    throw HelpRequested(help_text(syntax, flags), help_markdown(syntax));
 
   const po::options_description description = describe(flags);
   po::parsed_options parsed(&description);
@@ -150,13 +200,16 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
   if (positionals_.size() < needed)
     throw Usage("missing argument " + std::string(syntax.positionals[positionals_.size()]) + "; " +
                 see_help(command_));
-  if (positionals_.size() > syntax.positionals.size())
+  const bool repeats = !syntax.positionals.empty() && (syntax.positionals.back().ends_with("...") ||
+                                                       syntax.positionals.back().ends_with("...]"));
+  if (!repeats && positionals_.size() > syntax.positionals.size())
     throw Usage("unexpected argument '" + positionals_[syntax.positionals.size()] + "'; " +
                 see_help(command_));
   for (std::size_t i = 0; i < positionals_.size(); ++i) {
     if (positionals_[i].empty())
-      throw Usage("argument " + std::string(syntax.positionals[i]) + " is empty; " +
-                  see_help(command_));
+      throw Usage("argument " +
+                  std::string(syntax.positionals[std::min(i, syntax.positionals.size() - 1)]) +
+                  " is empty; " + see_help(command_));
   }
 }
 
@@ -276,13 +329,34 @@ std::string Options::choice_or(std::string_view flag, std::string_view fallback,
 
 std::string summaries(std::span<const Command> commands) {
   std::string text;
+  std::string missing;
+  std::string_view group;
   std::size_t width = 8;
   for (const Command& command : commands)
     if (!command.summary.empty()) width = std::max(width, command.name.size());
+  for (const Command& command : commands) {
+    if (command.summary.empty()) continue;
+    const std::string name(command.name);
+    if (!command.available) {
+      missing += (missing.empty() ? "" : ", ") + name;
+      continue;
+    }
+    if (command.group != group)
+      text += (text.empty() ? "" : "\n") + std::string(command.group) + ":\n";
+    group = command.group;
+    text += "  " + name + std::string(width + 2 - name.size(), ' ') + std::string(command.summary) +
+            '\n';
+  }
+  if (!missing.empty()) text += "\nNot in this build, which has no simulator: " + missing + '\n';
+  return text;
+}
+
+std::string summaries_markdown(std::span<const Command> commands, std::string_view parent) {
+  std::string text = "| command | does |\n|---|---|\n";
   for (const Command& command : commands)
     if (!command.summary.empty())
-      text += "  " + std::string(command.name) + std::string(width + 2 - command.name.size(), ' ') +
-              std::string(command.summary) + '\n';
+      text += "| " + code(std::string(parent) + " " + std::string(command.name)) + " | " +
+              cell(command.summary) + " |\n";
   return text;
 }
 
@@ -305,7 +379,8 @@ int run_subcommand(std::string_view parent, std::span<const Command> actions,
   if (arguments.empty()) throw Usage("no action; see '" + prefix + " --help'");
   if (arguments[0] == "--help")
     throw HelpRequested("usage: " + prefix + " ACTION ...\n\n" + summaries(actions) + "\n'" +
-                        prefix + " ACTION --help' explains one.\n");
+                            prefix + " ACTION --help' explains one.\n",
+                        summaries_markdown(actions, prefix));
   return find_command(actions, arguments[0], prefix)
       .run(Arguments(arguments.begin() + 1, arguments.end()), out);
 }

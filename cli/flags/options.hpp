@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/flags/commands.hpp"
@@ -23,16 +24,19 @@ class Usage : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The user asked for help: `what()` is the text for standard output, exit code 0.
+// The user asked for help: `what()` is the text for standard output, exit code 0; `markdown` the
+// same for the reference pages.
 class HelpRequested : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  HelpRequested(const std::string& text, std::string as_markdown)
+      : std::runtime_error(text), markdown(std::move(as_markdown)) {}
+  std::string markdown;
 };
 
 struct Flag {
   std::string_view name;   // without the dashes
   std::string_view value;  // placeholder of its value ("FILE", "N"); empty: a switch
-  std::string_view help;   // one line
+  std::string_view help;   // one line, which ends with the default, "[64]", or with "(required)"
   bool repeatable = false;
   bool may_be_empty = false;  // "" is a value
 };
@@ -40,7 +44,8 @@ struct Flag {
 struct Syntax {
   std::string_view command;  // "plan", "model inspect"
   std::string_view summary;
-  // Placeholders; every one is required, but for a last one in brackets ("[plan.json]").
+  // Placeholders; each is required, except a last one in brackets: "[plan.json]". A last one may
+  // stand for several: "plan.json..." for one or more, "[more.json ...]" for any number.
   std::vector<std::string_view> positionals;
   std::vector<Flag> flags;  // --help is added
 };
@@ -100,8 +105,12 @@ class Options {
   bool settled_ = false;
 };
 
-// One line of help a command that has a summary: name and summary.
+// One line of help for each command that has a summary, under the headings of their groups; the
+// names of those that this build lacks come last.
 [[nodiscard]] std::string summaries(std::span<const Command> commands);
+// The same as Markdown tables; `parent` is what precedes a name ("tandem", "tandem model").
+[[nodiscard]] std::string summaries_markdown(std::span<const Command> commands,
+                                             std::string_view parent);
 
 // The command called `name`. Throws Usage with the nearest name; `parent` is what precedes it
 // ("tandem", "tandem model").

@@ -1,6 +1,7 @@
 #include "cli/flags/plan_flags.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -144,7 +145,10 @@ Syntax plan_syntax() {
            "those that are used: names A,B,C; fewest (as few, near the master, as hold it in "
            "memory); all [all]"},
           {"master", "NAME", "device with prompt, embedding and head [the first]"},
-          {"profile", "[NAME=]FILE", "measured speed of every device, or of one [nominal]", true},
+          {"profile", "[NAME=]FILE",
+           "measured speed of every device, or of one; or a folder with a NAME.profile.json of "
+           "each [nominal]",
+           true},
           {"threads", "N",
            "with --profile: computing threads of every device [the most that were measured; the "
            "fewest of emulated devices]"},
@@ -194,8 +198,23 @@ WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
   return wanted;
 }
 
+std::vector<std::string> profile_files(const Options& options, const model::Cluster& cluster) {
+  std::vector<std::string> files;
+  for (const std::string& text : options.all("profile")) {
+    std::error_code ignored;
+    if (text.find('=') != std::string::npos || !std::filesystem::is_directory(text, ignored)) {
+      files.push_back(text);
+      continue;
+    }
+    for (const model::Device& device : cluster.devices())
+      files.push_back(device.name + "=" +
+                      (std::filesystem::path(text) / (device.name + ".profile.json")).string());
+  }
+  return files;
+}
+
 std::vector<DeviceProfile> device_profiles(const Options& options, const model::Cluster& cluster) {
-  const std::vector<std::string> given = options.all("profile");
+  const std::vector<std::string> given = profile_files(options, cluster);
   if (given.empty()) options.refuse({"threads"}, "without '--profile', whose threads it chooses");
   std::optional<int> threads;
   if (options.has("threads")) threads = static_cast<int>(options.integer_or("threads", 1, 1, 1024));

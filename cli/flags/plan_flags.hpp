@@ -29,6 +29,10 @@ struct WantedDevices {
 };
 [[nodiscard]] WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
                                        const planner::Strategy& strategy, bool any);
+// What every `--profile` names, as FILE or NAME=FILE: of a folder NAME.profile.json of each device,
+// as `tandem discover` writes it.
+[[nodiscard]] std::vector<std::string> profile_files(const Options& options,
+                                                     const model::Cluster& cluster);
 // One a device from `--profile F` (every device) and `--profile NAME=F` (that one), made slower as
 // the scenario says; nominal where none is given, with the program's memory as stated. Of several
 // numbers of threads `--threads`; without it the most that were measured, but the fewest for a

@@ -58,7 +58,7 @@ int propositions_command(const Arguments& arguments, std::ostream& out) {
                  {"simulations", "N", "random schedules on SimGrid; 0: none [500]"},
                  {"seed", "S", "of the draws [1]"},
                  {"points", "FILE",
-                  "measured points for the figure (CSV, see docs/reference/commands.md)"},
+                  "points of replayed runs for the figure (CSV, see docs/reference/commands.md)"},
                  {"out", "DIR", "folder to write, made if need be"},
                  {"json", "", "print the result as JSON"},
                  {"quiet", "", "print nothing"}}},
@@ -78,7 +78,7 @@ int propositions_command(const Arguments& arguments, std::ostream& out) {
   files.check();
   study::PropositionsReport report{.example = example_text()};
   if (const auto points = options.text("points"))
-    report.measured = study::parse_boundary_points(read_file(*points), *points);
+    report.replayed = study::parse_boundary_points(read_file(*points), *points);
   const bool json = options.has("json");
   const bool table = !json && !options.has("quiet");
   options.settle();
@@ -88,7 +88,7 @@ int propositions_command(const Arguments& arguments, std::ostream& out) {
   if (table) out << report.example << "\n\n" << std::flush;
   report.draws = study::run_draws(draws);
   report.simulations = study::run_simulations(simulations, draws.seed);
-  report.boundary = study::boundary_series(simulations > 0, report.measured);
+  report.boundary = study::boundary_series(simulations > 0, report.replayed);
   if (table) print_report(report, out);
   if (json) out << to_json(report);
   if (folder) {

@@ -5,6 +5,10 @@
 #include "cli/flags/commands.hpp"
 
 namespace tandem::cli {
+
+int experiment_command(const Arguments& arguments, std::ostream& out);
+int propositions_command(const Arguments& arguments, std::ostream& out);
+
 namespace {
 
 constexpr std::array kCommands{

@@ -47,11 +47,11 @@ void print_drop(const DropAnswer& answer, const Bounded& bounded, const planner:
   } else {
     out << "\nleast loss with a first token within " << time_text(*bounded.bounds.ttft_s) << ": ";
   }
-  out << planner::text_of(choice.taken, loss) << "\nloss by the fit " << bits(choice.taken.loss)
+  out << planner::describe(choice.taken, loss) << "\nloss by the fit " << bits(choice.taken.loss)
       << " (on settings it did not see it is off by " << model::fixed(loss.held_out_rms, 5)
       << " rms, " << model::fixed(loss.held_out_worst, 5) << " at worst)\nfirst token "
       << times_text(choice.taken) << "; with nothing dropped " << times_text(choice.dense) << " ("
-      << planner::text_of(choice.dense, loss) << ")\n"
+      << planner::describe(choice.dense, loss) << ")\n"
       << choice.evaluated << " plans evaluated in " << time_text(answer.elapsed_s) << ", "
       << model::fixed(rate(answer), 0) << " a second; " << loss.source << ": " << loss.settings
       << " settings measured on " << loss.platform << '\n';

@@ -92,12 +92,19 @@ void GenerationView::write(std::string_view piece) {
   }
 }
 
-void GenerationView::token() {
+void GenerationView::token(const std::string& state) {
   const auto now = std::chrono::steady_clock::now();
-  if (tokens_++ == 0) first_ = now;
-  if (!progress_) return;
-  std::string line = std::to_string(tokens_) + (tokens_ == 1 ? " token" : " tokens");
-  if (tokens_ > 1) {
+  if (tokens_++ == 0) first_ = shown_ = now;
+  if (!progress_) {
+    constexpr std::chrono::seconds kBetween{2};
+    if (quiet_ || state.empty() || now - shown_ < kBetween) return;
+    shown_ = now;
+    write_if_possible(STDERR_FILENO, "tandem: " + state + "\n");
+    return;
+  }
+  std::string line = state;
+  if (line.empty()) line = std::to_string(tokens_) + (tokens_ == 1 ? " token" : " tokens");
+  if (state.empty() && tokens_ > 1) {
     const double seconds = std::chrono::duration<double>(now - first_).count();
     line +=
         ", " + model::fixed(seconds * 1e3 / static_cast<double>(tokens_ - 1), 1) + " ms a token";

@@ -28,8 +28,10 @@ class GenerationView {
   // Throws as flush_output() does: a reader that has left, or a full disk, ends what makes the
   // text.
   void text(std::string_view piece);
-  // A token is there: updates the progress line.
-  void token();
+  // A token is there: updates the progress line, which says `state`, or, of an empty one, how many
+  // tokens there are. Without a progress line a state is printed every few seconds, on a line that
+  // does not wait for a reader.
+  void token(const std::string& state);
   // Ends the text's line and removes the progress line.
   void finish();
 
@@ -49,6 +51,7 @@ class GenerationView {
   bool finished_ = false;
   std::int64_t tokens_ = 0;
   std::chrono::steady_clock::time_point first_;
+  std::chrono::steady_clock::time_point shown_;  // when a state was last printed
 };
 
 }  // namespace tandem::cli

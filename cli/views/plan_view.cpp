@@ -120,7 +120,7 @@ std::string dropped_text(const planner::Plan& plan, std::int32_t level) {
   const auto layers = static_cast<std::int32_t>(plan.model.layers);
   const auto ratios = [&](std::int32_t layer) {
     std::string text;
-    for (const model::Range heads : sparse.heads_alike(layer, level, plan.model.kv_heads))
+    for (const model::Range heads : sparse.head_runs(layer, level, plan.model.kv_heads))
       text += (text.empty() ? "" : "/") +
               model::fixed(100.0 * sparse.dropped(layer, level, heads.begin), 1) + "%" +
               (heads.size() == plan.model.kv_heads ? ""
@@ -195,7 +195,7 @@ void print_levels(const planner::Plan& plan, std::ostream& out) {
 // A number, or one for each key/value head.
 Json dropped_json(const planner::Plan& plan, std::int32_t layer, std::int32_t level) {
   const planner::SparseAttention& sparse = *plan.sparse;
-  if (sparse.heads_alike(layer, level, plan.model.kv_heads).size() <= 1)
+  if (sparse.head_runs(layer, level, plan.model.kv_heads).size() <= 1)
     return sparse.dropped(layer, level, 0);
   Json parts = Json::array();
   for (std::int32_t head = 0; head < static_cast<std::int32_t>(plan.model.kv_heads); ++head)

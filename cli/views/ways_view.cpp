@@ -8,17 +8,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json way_json(const planner::SpWay& way) {
-  if (!way.plan) return {{"reason", way.reason}};
-  return {{"seconds", way.seconds}, {"prompt_sent_bytes", way.prompt_bytes}};
+Json option_json(const planner::SpOption& option) {
+  if (!option.plan) return {{"reason", option.reason}};
+  return {{"seconds", option.seconds}, {"prompt_sent_bytes", option.prompt_bytes}};
 }
 
 }  // namespace
 
 Json sp_json(const planner::SpChoice& choice) {
   return {{"taken", choice.takes_ntp ? "ntp" : "tp"},
-          {"ntp", way_json(choice.ntp)},
-          {"tp", way_json(choice.tp)},
+          {"ntp", option_json(choice.ntp)},
+          {"tp", option_json(choice.tp)},
           {"gathered_bytes", choice.gathered_bytes},
           {"rule",
            {{"ratio", choice.rule.ratio},
@@ -26,16 +26,16 @@ Json sp_json(const planner::SpChoice& choice) {
             {"ffn_limit", choice.rule.ffn_limit}}}};
 }
 
-Json moves_json(const planner::MovesChoice& choice) {
+Json moves_json(const planner::DecodeChoice& choice) {
   Json json{{"taken", to_string(choice.best().moves)}};
-  for (const planner::MovesWay& way : choice.ways) {
-    Json& one = json[std::string(to_string(way.moves))];
-    if (way.plan) {
-      one = {{"seconds", way.seconds},
-             {"prompt_sent_bytes", way.prompt_bytes},
-             {"token_sent_bytes", way.step_bytes}};
+  for (const planner::DecodeOption& option : choice.options) {
+    Json& one = json[std::string(to_string(option.moves))];
+    if (option.plan) {
+      one = {{"seconds", option.seconds},
+             {"prompt_sent_bytes", option.prompt_bytes},
+             {"token_sent_bytes", option.step_bytes}};
     } else {
-      one = {{"reason", way.reason}};
+      one = {{"reason", option.reason}};
     }
   }
   return json;

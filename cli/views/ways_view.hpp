@@ -14,7 +14,7 @@ namespace tandem::cli {
 // `sp` of `tandem plan --json`.
 [[nodiscard]] nlohmann::ordered_json sp_json(const planner::SpChoice& choice);
 // `decode_moves` of `tandem plan --json`.
-[[nodiscard]] nlohmann::ordered_json moves_json(const planner::MovesChoice& choice);
+[[nodiscard]] nlohmann::ordered_json moves_json(const planner::DecodeChoice& choice);
 
 // How many devices of `all` hold the plan, and why fewer do not: a line, and `fewest` of the JSON.
 [[nodiscard]] std::string fewest_text(const planner::FewestDevices& few, const model::Cluster& all);

@@ -1,7 +1,7 @@
 #pragma once
 
 // The memory of one device's key/value cache: blocks of positions (model/graph/block_table.hpp),
-// each with the keys and values of all layers and key/value heads that the device has.
+// each with the keys and values of the device's layers and key/value heads.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,16 +22,16 @@ class BlockCache {
   BlockCache(const model::Transformer& transformer, const model::Share& share,
              std::int64_t positions);
 
-  // A step begins: executes its cache operations and takes blocks for its rows' positions, with
-  // the contents that they share. Returns the bytes that were copied for that
-  // (model/graph/cache_copies.hpp). Throws as model::BlockTable does.
+  // Begins a step: executes its cache operations and allocates blocks for its rows' positions,
+  // copying shared contents. Returns the bytes copied (model/graph/cache_copies.hpp). Throws as
+  // model::BlockTable does.
   double begin(const model::Batch& batch);
-  // The same, of `rows` of the batch; the positions of the others are another device's.
+  // The same for `rows` of the batch only; other devices cache the others.
   double begin(const model::Batch& batch, model::Range rows);
-  // A step begins whose rows this device has nothing of: frees the sequences that end.
+  // Begins a step of which this device caches no rows: frees the sequences that end.
   void pass(const model::Batch& batch);
-  // Takes blocks for `positions` of one sequence; see model::BlockTable::append. Returns the bytes
-  // that were copied.
+  // Allocates blocks for `positions` of one sequence; see model::BlockTable::append. Returns the
+  // bytes copied.
   double append(std::int32_t sequence, model::Range positions);
   // Frees all sequences.
   void clear() { table_.clear(); }
@@ -39,16 +39,16 @@ class BlockCache {
   [[nodiscard]] const model::BlockTable& table() const { return table_; }
   [[nodiscard]] double bytes() const { return static_cast<double>(memory_.size()); }
 
-  // Keys and values of a layer and key/value head (of the model, in the share), of the sequence
-  // whose table().blocks() are given.
+  // Returns the keys and values of a layer and key/value head (of the model, in the share) of the
+  // sequence with the given table().blocks().
   [[nodiscard]] CachedHead head(std::span<const std::int32_t> blocks, std::int32_t layer,
                                 std::int32_t kv_head) const;
-  // Keys and values of all of a layer's heads in all blocks, whichever sequence has them.
+  // Returns the keys and values of all of a layer's heads in all blocks, of any sequence.
   [[nodiscard]] std::span<std::byte> layer(std::int32_t layer);
 
  private:
-  // Blocks of one head lie side by side, so that a sequence whose blocks are in order is read as if
-  // it were contiguous: [layers][kv heads][blocks][keys and values of a block].
+  // Blocks of one head are adjacent, so a sequence with consecutive blocks is read as if it were
+  // contiguous: [layers][kv heads][blocks][keys and values of a block].
   [[nodiscard]] std::int64_t offset(std::int32_t layer, std::int32_t kv_head) const;  // bytes
   std::int64_t copy(const model::BlockTable::Copy& copy);  // returns bytes
 

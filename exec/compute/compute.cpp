@@ -39,11 +39,11 @@ constexpr bool kWatched = false;
   return {memory, [](std::byte* own) { ::operator delete(own, kAlignment); }};
 }
 
-// What buffers that are declared so are for.
+// Returns the share that these declarations are for.
 model::Share computed_share(const model::Transformer& transformer, model::Share held,
                             const ComputeLimits& limit) {
   const bool gathers = std::ranges::any_of(limit.buffers, [](const model::BufferDeclaration& one) {
-    return one.name.kind == BufferKind::visiting;
+    return one.name.kind == BufferKind::gathered_weights;
   });
   if (!gathers) return held;
   held.heads = {0, static_cast<std::int32_t>(transformer.heads)};
@@ -65,7 +65,7 @@ const ComputeLimits& checked(const model::Transformer& transformer, const model:
   return limits;
 }
 
-// Of its cache, which the others' caches may add to.
+// Returns the positions of the device's own cache, without remote KV.
 std::int64_t cached_positions(const ComputeLimits& limit) {
   const model::BufferDeclaration* const cache =
       model::find_buffer(limit.buffers, {BufferKind::key_value});
@@ -91,14 +91,14 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
     limits.buffers = model::share_buffers(transformer, share, limits.logit_rows > limits.sequences);
   const model::Extents extents = limits.extents();
   const model::MemoryUse declared = model::memory_use({.buffers = limits.buffers}, extents);
-  if (const auto* const from_others = model::find_buffer(limits.buffers, {BufferKind::arrived})) {
+  if (const auto* const from_others = model::find_buffer(limits.buffers, {BufferKind::remote_kv})) {
     model::Share one_layer = share;
     one_layer.layers = {0, 1};
     const std::int64_t positions = from_others->elements(extents) / from_others->columns;
-    arrived.emplace(transformer, one_layer, positions);
-    static_cast<void>(arrived->append(kArrived, {0, static_cast<std::int32_t>(positions)}));
+    remote_kv.emplace(transformer, one_layer, positions);
+    static_cast<void>(remote_kv->append(kRemoteKv, {0, static_cast<std::int32_t>(positions)}));
   }
-  require(declared.kv_cache == cache.bytes() + (arrived ? arrived->bytes() : 0.0),
+  require(declared.kv_cache == cache.bytes() + (remote_kv ? remote_kv->bytes() : 0.0),
           "the cache has the size that is declared");
   step_memory = AlignedBuffer(static_cast<std::size_t>(declared.activations));
   receive_memory = AlignedBuffer(static_cast<std::size_t>(declared.buffers));
@@ -140,17 +140,18 @@ void Compute::State::place(const model::BufferDeclaration& one, const model::Ext
     tokens = {reinterpret_cast<std::int32_t*>(memory), static_cast<std::size_t>(rows)};
     return;
   }
-  if (one.name.kind == BufferKind::visiting) {
+  if (one.name.kind == BufferKind::gathered_weights) {
     require(one.format == model::ElementFormat::bytes, "weights that visit are as they lie");
-    visitors.push_back({.slot = one.name.slot,
-                        .memory = {memory, static_cast<std::size_t>(one.elements(extents))}});
+    gathered_blocks.push_back(
+        {.slot = one.name.slot,
+         .memory = {memory, static_cast<std::size_t>(one.elements(extents))}});
     return;
   }
   const bool listed = one.name.kind == BufferKind::selection;
   require(one.format == (listed ? model::ElementFormat::i32 : model::ElementFormat::f32) &&
               one.layers.size() == 1,
           "a buffer of a step is f32, and one; a list whole numbers");
-  // Of a list, too: its bits are looked at, and sent, only.
+  // Lists as well: their bits are only viewed and sent.
   buffers.emplace_back(one.name,
                        Buffer{reinterpret_cast<float*>(memory), rows, one.columns, one.first});
 }
@@ -237,12 +238,13 @@ std::span<const float> Compute::logits(const model::Batch& batch, std::int32_t r
 
 Scores Compute::scores(const model::Batch& batch, const model::Task& sample) {
   if (sample.input.kind != BufferKind::candidates) return Scores(logits(batch, sample.rows.begin));
-  const State::Buffer told = state_->buffer(sample.input);
+  const State::Buffer candidates = state_->buffer(sample.input);
   const Range rows = state_->stored_rows(batch, sample.input, sample.rows);
-  State::check_part(told, rows, sample.columns);
-  const double denominator = merge_candidates(
-      {told.at(rows.begin, sample.columns.begin), static_cast<std::size_t>(sample.columns.size())},
-      static_cast<std::size_t>(sample.chosen.size()), state_->best);
+  State::check_part(candidates, rows, sample.columns);
+  const double denominator =
+      merge_candidates({candidates.at(rows.begin, sample.columns.begin),
+                        static_cast<std::size_t>(sample.columns.size())},
+                       static_cast<std::size_t>(sample.chosen.size()), state_->best);
   return {state_->best, denominator};
 }
 
@@ -253,7 +255,7 @@ double Compute::mapped_bytes() const { return state_->shard.mapped_bytes(); }
 model::MemoryUse Compute::allocated() const {
   model::MemoryUse use;
   use.weights = state_->shard.bytes();
-  use.kv_cache = state_->cache.bytes() + (state_->arrived ? state_->arrived->bytes() : 0.0);
+  use.kv_cache = state_->cache.bytes() + (state_->remote_kv ? state_->remote_kv->bytes() : 0.0);
   use.activations = static_cast<double>(state_->step_memory.size());
   use.buffers = static_cast<double>(state_->receive_memory.size());
   return use;

@@ -1,7 +1,7 @@
 #pragma once
 
 // One device's memory and arithmetic: buffers, key/value caches, weights, and the kernels that
-// execute compute tasks on them. Knows nothing of other devices, lanes or time.
+// execute compute tasks. Independent of other devices, lanes and time.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,18 +21,18 @@ namespace tandem::exec {
 
 struct ComputeLimits {
   std::int32_t max_rows = 0;  // tokens in the largest step
-  // Of the key/value cache, of all sequences: the sum of each one's, rounded up to whole blocks
+  // Positions of the key/value cache: the sum over all sequences, each rounded up to whole blocks
   // (model::kCacheBlock). Any number of sequences may share them.
   std::int64_t cache_positions = 0;
   std::int32_t sequences = 1;  // that one step samples
-  // Rows of logits: one a sequence, of its last row sampled; more (the most sampled rows of a
-  // step): one for each sampled row, as a streamed LM head needs, which passes by once.
-  std::int32_t logit_rows = 0;  // at least as many as sequences are made
+  // Rows of logits: one a sequence, whose last row is sampled; more (the most sampled rows of a
+  // step): one for each sampled row, as needed for a streamed LM head, which is read once.
+  std::int32_t logit_rows = 0;  // raised to `sequences`
   // As the graphs of the run declare them; none: model::share_buffers of the shard's share.
   std::vector<model::BufferDeclaration> buffers{};
   int threads = 1;
   KernelSet kernels = default_kernel_set();
-  bool may_spin = true;  // false: threads of this device sleep at once (a core it must share)
+  bool may_spin = true;  // false: threads of this device sleep at once (a shared core)
   [[nodiscard]] model::Extents extents() const {
     return {.rows = max_rows,
             .positions = cache_positions,
@@ -45,7 +45,8 @@ struct ComputeLimits {
 // may run at the same time.
 class Compute {
  public:
-  // Takes the weights. All memory is allocated here, exactly as declared; none by execute().
+  // Takes ownership of the weights. Allocates all memory, exactly as declared; execute() allocates
+  // none.
   Compute(const model::Transformer& transformer, Shard shard, const ComputeLimits& limits);
   ~Compute();
   Compute(Compute&&) noexcept;
@@ -53,80 +54,81 @@ class Compute {
 
   [[nodiscard]] const model::Transformer& transformer() const;
 
-  // Streamed weights: Shard::bind and Shard::unbind of what a release names.
+  // Streamed weights: Shard::bind, and Shard::unbind for what a release names.
   void bind(const LoadedBlock& block);
   void unbind(const model::Task& release);
-  // Where `fetch` tasks find the embedding; outlives the compute.
+  // Sets the source of embedding rows for `fetch` tasks; outlives this.
   void set_embedding_rows(EmbeddingRows& rows);
 
-  // Token ids of the coming step's rows (devices that embed). Throws Error if an id is not in the
-  // vocabulary.
+  // Sets the token ids of the next step's rows (on devices that embed). Throws Error for an id
+  // outside the vocabulary.
   void set_tokens(std::span<const std::int32_t> ids);
 
-  // The sequences whose texts, with what is still to come of them, are so long that longrope's long
-  // factors rotate them (Transformer::rotates_long); of no effect on other models. None at first.
+  // Sets the sequences whose texts, including the tokens to come, are long enough for longrope's
+  // long factors (Transformer::rotates_long); no effect on other models. None at first.
   void rotate_long(std::vector<std::int32_t> sequences);
 
-  // At most so many steps are still made, as far as anyone knows: what copies of mapped weights may
-  // gain (MoveChoice). Until it is said nobody knows of any, and nothing is copied.
+  // Sets an upper limit on the steps to come, from which the gain of copying mapped weights follows
+  // (MoveChoice). Before the first call the number is unknown and nothing is copied.
   void expect(std::int64_t steps);
 
-  // A step begins, before its first task and after the last one of the step before: the batch's
-  // cache operations take effect, and blocks are taken for the positions of its rows. A sequence's
-  // rows continue it: one that begins anew was freed. Steps of one pass (the same sequences and
-  // positions, other layers) may follow one another. Returns the bytes that were copied of blocks
-  // which a sequence shared and now writes. Throws logic_error if positions are others, Error if
-  // blocks are too few, which who plans and admits makes impossible.
+  // Begins a step, before its first task and after the last one of the step before: executes the
+  // batch's cache operations and allocates blocks for the positions of its rows. A sequence's rows
+  // continue it: a sequence that starts over was freed. Steps of one pass (the same sequences and
+  // positions, other layers) may follow one another. Returns the bytes copied of shared blocks that
+  // a sequence now writes. Throws logic_error for other positions, and Error if too few blocks are
+  // free, which planning and admission exclude.
   double begin(const model::Batch& batch);
-  // The same where this device caches these rows of the batch only (model::cached_rows).
+  // The same if this device caches only these rows of the batch (model::cached_rows).
   double begin(const model::Batch& batch, model::Range cached);
-  // A step in which this device does nothing: sequences that end are freed, and the positions of
-  // its rows are not this device's.
+  // Begins a step in which this device does nothing: frees the sequences that end. Other devices
+  // cache the positions of its rows.
   void pass(const model::Batch& batch);
-  // Makes `sequence` have `positions` of whatever the memory holds, for measurements.
+  // Gives `sequence` `positions` with arbitrary contents, for measurements.
   void pretend(std::int32_t sequence, std::int32_t positions);
 
-  // Executes a cpu-lane task other than `sample`, of the step that began. Throws Error if it needs
-  // weights that the shard lacks, or a mapped file has changed (Shard::check), logic_error for
-  // other lanes and kinds, and for keys and values of positions that the cache has not.
+  // Executes a cpu-lane task of the current step, other than `sample`. Throws Error if it needs
+  // weights that the shard lacks, or if a mapped file has changed (Shard::check); logic_error for
+  // other lanes and kinds, and for keys and values of positions that are not cached.
   void execute(const model::Batch& batch, const model::Task& task);
 
-  // Logits of the last executed lm_head's last row, [vocab].
+  // Returns the logits of the last executed lm_head's last row, [vocab].
   [[nodiscard]] std::span<const float> logits() const;
-  // Of `row` of the batch, after its lm_head and before another takes its place.
+  // Returns the logits of `row` of the batch, after its lm_head and before another row replaces
+  // them.
   [[nodiscard]] std::span<const float> logits(const model::Batch& batch, std::int32_t row) const;
-  // What the task samples from, until the next call: logits, or the merged candidates. Throws Error
-  // where these are corrupt.
+  // Returns what the task samples from, until the next call: logits, or the merged candidates.
+  // Throws Error if candidates are corrupt.
   [[nodiscard]] Scores scores(const model::Batch& batch, const model::Task& sample);
 
-  // A transfer's payload: rows and columns of a buffer, packed row-major; and its arrival.
-  // Throws logic_error if sizes differ or the range is outside the buffer.
+  // Copy a transfer's payload out and in: rows and columns of a buffer, packed row-major. Throw
+  // logic_error if sizes differ or the range is outside the buffer.
   void read_rows(model::BufferRef from, model::Range rows, model::Range columns,
                  std::span<float> packed) const;
   void write_rows(model::BufferRef to, model::Range rows, model::Range columns,
                   std::span<const float> packed);
 
-  // The payload of a transfer of a step of `batch`, that began, and its arrival: rows and columns
-  // of its buffers, as above. Of the cache: keys, then values of the positions of the transfer's
-  // rows, of key/value heads of the layer: columns [2 d a, 2 d b) are heads a to b of this
-  // device's. Each row is in the transfer's wire format, and a capture leaves its buffer with what
-  // the receiver's will have (exec/kernels/wire_row.hpp). Throws logic_error also for positions
-  // that the cache has not, and Error if a number is not finite or beyond what the format holds.
+  // Copy the payload of a transfer of the current step out and in: rows and columns of its buffers,
+  // as above. From the cache: keys, then values of the positions of the transfer's rows, for
+  // key/value heads of the layer; columns [2 d a, 2 d b) are this device's heads a to b. Each row
+  // is in the transfer's wire format, and a capture leaves its buffer with the rounded values that
+  // the receiver gets (exec/kernels/wire_row.hpp). Throw logic_error also for positions that are
+  // not cached, and Error if a number is not finite or exceeds the format's range.
   void capture(const model::Batch& batch, const model::Task& transfer, std::span<std::byte> packed);
   void deliver(const model::Batch& batch, const model::Task& transfer,
                std::span<const std::byte> packed);
 
-  // A transfer of weights (model::moves_weights) goes from the one to the other: where the sender
-  // has them, and where the receiver has room for them, which capture and deliver copy from and to
-  // where they are given other memory. Throws Error if the sender has not the block in one piece,
-  // logic_error if the block's size is another, or there is no such room.
+  // The two ends of a transfer of weights (model::moves_weights): the sender's stored block, and
+  // the receiver's memory for it. capture and deliver copy from and to these unless they are given
+  // that same memory. Throw Error if the sender does not hold the block in one piece, logic_error
+  // if the block has another size or no memory is declared for it.
   [[nodiscard]] std::span<const std::byte> sent_weights(const model::Task& transfer) const;
-  [[nodiscard]] std::span<std::byte> visiting_weights(const model::Task& transfer);
+  [[nodiscard]] std::span<std::byte> gathered_weights_memory(const model::Task& transfer);
 
   // Frees all sequences.
   void reset();
 
-  // Bytes allocated, by category (weights, kv_cache, activations, buffers; program 0).
+  // Returns the bytes allocated, by category (weights, kv_cache, activations, buffers; program 0).
   [[nodiscard]] model::MemoryUse allocated() const;
   [[nodiscard]] double mapped_bytes() const;  // of its weights: Shard::mapped_bytes
 

@@ -1,4 +1,4 @@
-// Attention's tasks: queries, keys and values, and what is made of them.
+// Tasks of attention: queries, keys, values and their products.
 
 #include <algorithm>
 #include <array>
@@ -214,10 +214,10 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
   if (reads_gathered(task)) return attend_gathered(task);
   const Buffer q = operand(task.input, task, query.width);
   const Buffer y = operand(task.output, task, attention.width);
-  const std::int64_t told = std::int64_t{2} * share.heads.size();
-  const Buffer softmax = task.statistics
-                             ? operand({model::BufferKind::softmax, task.output.slot}, task, told)
-                             : Buffer{};
+  const std::int64_t numbers = std::int64_t{2} * share.heads.size();
+  const Buffer softmax =
+      task.statistics ? operand({model::BufferKind::softmax, task.output.slot}, task, numbers)
+                      : Buffer{};
   require(q.data != y.data, "attention does not work in place");
   require(task.keys.begin >= 0 && task.keys.begin <= task.keys.end, "keys in order");
   if (task.columns.empty() || task.rows.empty()) return;
@@ -239,10 +239,10 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
   pool.parallel_for(items * splits, 1, [&](std::int64_t begin, std::int64_t end, int) {
     std::int64_t item = 0;
     for_segments(batch, task.rows, [&](const TaskSegment& segment) {
-      const BlockCache& home = task.of_arrived ? *arrived : cache;
-      const std::int32_t of_layer = task.of_arrived ? 0 : task.layer;
+      const BlockCache& home = task.of_remote_kv ? *remote_kv : cache;
+      const std::int32_t of_layer = task.of_remote_kv ? 0 : task.layer;
       const std::span<const std::int32_t> blocks =
-          home.table().blocks(task.of_arrived ? kArrived : segment.sequence);
+          home.table().blocks(task.of_remote_kv ? kRemoteKv : segment.sequence);
       for (std::int32_t head = kv.begin; head < kv.end; ++head) {
         const Range mine = task.columns.intersect({head * group, (head + 1) * group});
         for (std::int64_t row = 0; row < segment.rows.size(); row += kAttendRows) {
@@ -280,11 +280,11 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
 
 void Compute::State::merge(const Task& task) {
   need_heads(task);
-  const std::int64_t told = std::int64_t{2} * share.heads.size();
+  const std::int64_t numbers = std::int64_t{2} * share.heads.size();
   const Buffer x = operand(task.input, task, attention.width);
   const Buffer y = operand(task.output, task, attention.width);
-  const Buffer more = operand({model::BufferKind::softmax, task.input.slot}, task, told);
-  const Buffer all = operand({model::BufferKind::softmax, task.output.slot}, task, told);
+  const Buffer more = operand({model::BufferKind::softmax, task.input.slot}, task, numbers);
+  const Buffer all = operand({model::BufferKind::softmax, task.output.slot}, task, numbers);
   require(x.data != y.data, "a merge is of two parts");
   const std::int64_t first = task.columns.begin - share.heads.begin;
   const std::int64_t d = transformer.head_dim;

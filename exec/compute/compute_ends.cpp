@@ -124,16 +124,16 @@ void Compute::State::lm_head(const model::Batch& batch, const Task& task) {
 
 void Compute::State::shortlist(const model::Batch& batch, const Task& task) {
   const Buffer logits = buffer(task.input);
-  const Buffer told = buffer(task.output);
+  const Buffer candidates = buffer(task.output);
   const model::Range rows = stored_rows(batch, task.input, task.rows);
   check_part(logits, rows, task.columns);
-  check_part(told, rows, task.chosen);
+  check_part(candidates, rows, task.chosen);
   for (std::int32_t row = rows.begin; row < rows.end; ++row) {
     tell_candidates(
         kernels,
         {logits.at(row, task.columns.begin), static_cast<std::size_t>(task.columns.size())},
         task.columns.begin, best,
-        {told.at(row, task.chosen.begin), static_cast<std::size_t>(task.chosen.size())});
+        {candidates.at(row, task.chosen.begin), static_cast<std::size_t>(task.chosen.size())});
   }
 }
 

@@ -1,4 +1,4 @@
-// What a device sends and receives of its buffers and its cache.
+// Messages from and to a device's buffers and cache.
 
 #include <algorithm>
 #include <stdexcept>
@@ -133,23 +133,23 @@ std::span<const std::byte> Compute::sent_weights(const Task& transfer) const {
   return block;
 }
 
-std::span<std::byte> Compute::visiting_weights(const Task& transfer) {
-  const std::span<std::byte> room = state_->visitor(transfer.output.slot).memory;
+std::span<std::byte> Compute::gathered_weights_memory(const Task& transfer) {
+  const std::span<std::byte> room = state_->gathered_block(transfer.output.slot).memory;
   const auto bytes = static_cast<std::size_t>(payload_bytes(transfer));
-  require(bytes <= room.size(), "weights fit where they visit");
+  require(bytes <= room.size(), "gathered weights exceed their slot");
   return room.first(bytes);
 }
 
-Compute::State::Visitor& Compute::State::visitor(std::int16_t slot) {
-  const auto found = std::ranges::find(visitors, slot, &Visitor::slot);
-  require(found != visitors.end(), "weights visit a slot that is declared");
+Compute::State::GatheredBlock& Compute::State::gathered_block(std::int16_t slot) {
+  const auto found = std::ranges::find(gathered_blocks, slot, &GatheredBlock::slot);
+  require(found != gathered_blocks.end(), "gathered weights need a declared slot");
   return *found;
 }
 
 void Compute::State::deliver_weights(const Task& transfer, std::span<const std::byte> packed) {
-  Visitor& guest = visitor(transfer.output.slot);
-  require(packed.size() <= guest.memory.size(), "weights fit where they visit");
-  if (packed.data() != guest.memory.data()) std::ranges::copy(packed, guest.memory.begin());
+  GatheredBlock& gathered = gathered_block(transfer.output.slot);
+  require(packed.size() <= gathered.memory.size(), "gathered weights exceed their slot");
+  if (packed.data() != gathered.memory.data()) std::ranges::copy(packed, gathered.memory.begin());
   model::Share of;
   of.layers = {transfer.layer, transfer.layer + 1};
   (transfer.block == model::WeightBlock::attention ? of.heads : of.columns) = transfer.keys;
@@ -157,16 +157,16 @@ void Compute::State::deliver_weights(const Task& transfer, std::span<const std::
   const auto block = std::ranges::find(layout.blocks, transfer.block, &LayoutBlock::kind);
   require(block != layout.blocks.end() && block->bytes == packed.size(),
           "a transfer of weights is of the whole block");
-  guest.columns = transfer.keys;
-  guest.layer = transfer.layer;
-  guest.block = transfer.block;
-  guest.tensors = {};
-  bind_layer(guest.tensors, *block, guest.memory.data());
+  gathered.columns = transfer.keys;
+  gathered.layer = transfer.layer;
+  gathered.block = transfer.block;
+  gathered.tensors = {};
+  bind_layer(gathered.tensors, *block, gathered.memory.data());
 }
 
 namespace {
 
-// Where a row of so many numbers of the cache, whose heads lie apart, is put together.
+// Scratch for a row of so many numbers of the cache, whose heads are apart.
 std::span<float> joined_row(std::int64_t numbers) {
   require(numbers <= static_cast<std::int64_t>(KernelScratch::kTileFloats),
           "a row of the cache fits the scratch memory");
@@ -195,8 +195,8 @@ void store_row(const Heads& heads, std::span<const float> numbers, std::int64_t 
   });
 }
 
-// What is sent of a row whose numbers the cache rounds as it stores them: rounded in both types
-// until that changes nothing, so that the row, sent again by whoever has it, is the same bytes.
+// Rounds a row for sending if the cache rounds numbers, too: alternately in both types until
+// nothing changes, so that the row, sent again by any device that has it, is the same bytes.
 template <class Heads>
 void settle(const Heads& heads, const Task& transfer, std::span<float> numbers,
             std::span<std::byte> sent, std::int64_t d) {

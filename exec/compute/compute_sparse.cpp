@@ -19,7 +19,7 @@ using model::Task;
 
 namespace {
 
-// A score as a whole number in the same order; what is no number is least.
+// Maps a score to an integer of the same order; NaN is lowest.
 std::uint32_t order_of(float score) {
   if (std::isnan(score)) return 0;
   const auto bits = std::bit_cast<std::uint32_t>(score);
@@ -47,7 +47,7 @@ class Compute::State::Rows {
   std::int32_t first_ = 0;
 };
 
-// The least score that is kept is found by halving what it may be: no memory is needed.
+// Finds the lowest kept score by bisection of its integer: needs no memory.
 void Compute::State::select(const Task& task) {
   const Buffer x = operand(task.input, task, kv_share.size());
   const Buffer y = buffer(task.output);
@@ -125,7 +125,7 @@ CachedHead Compute::State::packed(const Task& task, std::int32_t kv_head) {
   static constexpr std::int32_t kFirst = 0;
   const std::int64_t d = transformer.head_dim;
   const Buffer from = buffer({BufferKind::gathered, task.input.slot});
-  const Buffer to = buffer({BufferKind::panels});
+  const Buffer to = buffer({BufferKind::packed_kv});
   const std::int64_t granules = (task.keys.size() + kBlockGranule - 1) / kBlockGranule;
   require(task.keys.end <= from.rows && from.width == 2 * d * kv_share.size() &&
               to.width == 2 * d && granules * kBlockGranule <= to.rows,
@@ -185,9 +185,9 @@ void Compute::State::for_sight(const Task& task, const Rows& rows, Range some, s
 void Compute::State::attend_gathered(const Task& task) {
   const Buffer q = operand(task.input, task, query.width);
   const Buffer y = operand(task.output, task, attention.width);
-  const std::int64_t told = std::int64_t{2} * share.heads.size();
+  const std::int64_t numbers = std::int64_t{2} * share.heads.size();
   const Buffer softmax =
-      task.statistics ? operand({BufferKind::softmax, task.output.slot}, task, told) : Buffer{};
+      task.statistics ? operand({BufferKind::softmax, task.output.slot}, task, numbers) : Buffer{};
   require(q.data != y.data, "attention does not work in place");
   require(transformer.architecture().mask == model::Mask::causal && task.window == 0,
           "what was gathered is attended with a causal mask, without a window");
@@ -258,7 +258,7 @@ void Compute::State::score(const model::Batch& batch, const Task& task) {
     const CachedHead keys = gathered ? packed(task, head) : cache.head(blocks, task.layer, head);
     const Range mine = task.columns.intersect({head * group, (head + 1) * group});
     const std::int64_t column = mine.begin - share.heads.begin;
-    // Of keys [from, to), counted as the kernel does.
+    // For keys [from, to), numbered as by the kernel.
     const auto weigh = [&](Range own, std::int64_t from, std::int64_t to, std::int64_t past) {
       const std::int64_t first = gathered ? task.keys.begin + from : from;
       kernels.weigh_keys({.queries = q.at(own.begin, column * d),

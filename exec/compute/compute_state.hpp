@@ -1,6 +1,6 @@
 #pragma once
 
-// What Compute is made of; included by its .cpp files only.
+// The implementation of Compute; included by its .cpp files only.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,67 +26,67 @@
 
 namespace tandem::exec {
 
-// Rows of a prompt that one thread attends for at a time.
+// Rows of a prompt that one thread attends for at once.
 inline constexpr std::int64_t kAttendRows = 32;
 
-// Throws Error: the shard has not `what` a task needs.
+// Throws Error: the shard lacks `what` a task needs.
 [[noreturn]] void lacks(const std::string& what);
 
-// Outputs that a thread's range is a multiple of: whole groups of the 6 or 8 weight rows that are
-// walked together, and whole cache lines of results, so that threads do not write to the same line.
+// Granule of a thread's range of outputs: whole groups of the 6 or 8 weight rows that a kernel
+// walks together, and whole cache lines of results, so that threads do not write to the same line.
 inline constexpr std::int64_t kOutputGranule = 48;
 
-// The sequence of what has arrived of other caches, in a table of its own.
-inline constexpr std::int32_t kArrived = 0;
+// The sequence that holds remote KV, in a table of its own.
+inline constexpr std::int32_t kRemoteKv = 0;
 
 struct Compute::State {
   struct Buffer {  // [rows, width], row-major; width 0: this device has none
     float* data = nullptr;
     std::int64_t rows = 0;
     std::int64_t width = 0;
-    std::int64_t first = 0;  // what its first column is called
+    std::int64_t first = 0;  // the number of its first column
     [[nodiscard]] float* at(std::int64_t row) const { return data + row * width; }
     [[nodiscard]] float* at(std::int64_t row, std::int64_t column) const {
       return data + row * width + (column - first);
     }
   };
-  // A block of another device's weights, for as long as it visits.
-  struct Visitor {
+  // A block of another device's weights.
+  struct GatheredBlock {
     std::int16_t slot = 0;
     std::span<std::byte> memory{};
-    model::Range columns{};  // heads or FFN columns, of what is there
+    model::Range columns{};  // heads or FFN columns in it
     std::int32_t layer = -1;
     model::WeightBlock block = model::WeightBlock::none;
     LayerTensors tensors{};
   };
-  // What a product multiplies by: a layer's weights, and of which heads and FFN columns they are.
+  // Operands of products: a layer's weights, and their heads and FFN columns.
   struct Weights {
     const LayerTensors* tensors = nullptr;
     model::Range heads{};
     model::Range kv_heads{};
     model::Range columns{};
   };
-  // Rows of a task that belong to one segment: batch rows `rows`, the first at position `past`.
+  // A task's rows of one segment: batch rows `rows`, the first at position `past`.
   struct TaskSegment {
     std::int32_t sequence = 0;
     std::int32_t index = 0;  // of the segment in the batch
     model::Range rows;
     std::int32_t past = 0;
-    std::int32_t end = 0;  // of all of the segment's positions
+    std::int32_t end = 0;  // the segment's length after all its rows
   };
 
   State(const model::Transformer& geometry, Shard weights, const ComputeLimits& limit);
 
   void execute(const model::Batch& batch, const model::Task& task);
   void execute_now(const model::Batch& batch, const model::Task& task);
-  // Throws logic_error for one without rows, or that was not declared.
+  // Returns a buffer. Throws logic_error if it has no rows or was not declared.
   [[nodiscard]] Buffer buffer(model::BufferRef ref) const;
-  // Without memory if the device has none.
+  // Returns a buffer; without memory if the device has none.
   [[nodiscard]] Buffer named(model::BufferKind kind) const;
-  // At its place in memory.
+  // Sets the memory of a declared buffer.
   void place(const model::BufferDeclaration& one, const model::Extents& extents, std::byte* memory);
 
-  // One a kind; the batch is checked already.
+  // One function a kind; the batch has been checked.
   void embed(const model::Batch& batch, const model::Task& task);
   void fetch(const model::Batch& batch, const model::Task& task);
   void norm(const model::Task& task);
@@ -98,7 +98,7 @@ struct Compute::State {
   void attend_gathered(const model::Task& task);
   void score(const model::Batch& batch, const model::Task& task);
   void add_listed(const model::Task& task);
-  // Of attention: a part and its softmax, into another.
+  // Merges an attention result and its softmax into another.
   void merge_listed(const model::Task& task, const Buffer& x, const Buffer& more, const Buffer& y,
                     const Buffer& all) const;
   void project_out(const model::Task& task);
@@ -107,62 +107,63 @@ struct Compute::State {
   void add_rows(const model::Task& task);
   void lm_head(const model::Batch& batch, const model::Task& task);
   void shortlist(const model::Batch& batch, const model::Task& task);
-  // Where the logits of a sampled row of the batch are.
+  // Returns the row of logits of a sampled row of the batch.
   [[nodiscard]] std::int64_t logit_row(const model::Batch& batch, std::int32_t row) const;
 
-  // A row of `logit_rows`; throws logic_error where others have some of its columns.
+  // Returns a row of `logit_rows`. Throws logic_error if other devices hold some of its columns.
   [[nodiscard]] std::span<const float> whole_logits(std::int64_t row) const;
-  // Where a buffer has rows of the batch: logits and candidates have rows of their own.
+  // Returns where a buffer stores rows of the batch: logits and candidates have rows of their own.
   [[nodiscard]] model::Range stored_rows(const model::Batch& batch, model::BufferRef ref,
                                          model::Range rows) const;
 
-  // Which rows of the batch a task's gathered rows are (exec/compute/compute_sparse.cpp).
+  // The batch rows behind a task's gathered rows (exec/compute/compute_sparse.cpp).
   class Rows;
-  // Keys and values of a head of a task's `keys`, which were gathered, in `panels`.
+  // Packs the gathered keys and values of a head of a task's `keys` into `packed_kv`.
   [[nodiscard]] CachedHead packed(const model::Task& task, std::int32_t kv_head);
-  // Calls body(rows, keys, more) for rows of the task, one after another: of its keys, which were
-  // gathered, the first of them sees the first `keys`, those at its own position or before, and
-  // each row after it `more` than the one before: 0 or 1.
+  // Calls body(rows, keys, more) for runs of the task's rows. Of its gathered keys the first row of
+  // a run sees the first `keys`, those at or before its position, and each further row `more` than
+  // the one before: 0 or 1.
   template <class Body>
   void for_sight(const model::Task& task, const Rows& rows, model::Range some, std::int32_t kv_head,
                  const Body& body) const;
 
-  // Checked access: throws logic_error or Error as Compute::execute says.
+  // Checks that throw logic_error or Error as Compute::execute documents.
   void check_batch(const model::Batch& batch, const model::Task& task) const;
   [[nodiscard]] Buffer operand(model::BufferRef ref, const model::Task& task,
                                std::int64_t width) const;
   [[nodiscard]] const LayerTensors& layer(const model::Task& task) const;
-  // Throws Error if what the task names is not among them.
+  // Returns the weights of a product. Throws Error if the task names others.
   [[nodiscard]] Weights weights_of(const model::Task& product) const;
-  // Throws logic_error for a slot that was not declared.
-  [[nodiscard]] Visitor& visitor(std::int16_t slot);
+  // Returns a slot. Throws logic_error if it was not declared.
+  [[nodiscard]] GatheredBlock& gathered_block(std::int16_t slot);
   void deliver_weights(const model::Task& transfer, std::span<const std::byte> packed);
   void need_heads(const model::Task& task) const;
-  // A streamed block may not be in memory.
+  // Throws Error if a streamed block is not in memory.
   static void need_loaded(const MatrixView& weights, const model::Task& task);
 
   // Throws logic_error unless the buffer has these rows and columns.
   static void check_part(const Buffer& buffer, model::Range rows, model::Range columns);
 
-  // What `task` has of each segment, in order.
+  // Calls body for the task's part of each segment, in order.
   template <class Body>
   static void for_segments(const model::Batch& batch, model::Range rows, const Body& body);
 
-  // Throws logic_error unless the cache has the positions of every segment of `task`: those that it
-  // writes, or keys that it attends.
+  // Throws logic_error unless the positions of every segment of `task` are cached: those that it
+  // writes, or the keys that it attends to.
   void need_cached(const model::Batch& batch, const model::Task& task) const;
-  // Keys of the segment that an attend may see. Of a part of the keys that is not complete yet
-  // none: so devices warm up, with a token before there is a prompt, which is another device's
-  // where the first part is one position.
+  // Returns the segment's keys that an attend may see; none of a part that is incomplete. Devices
+  // warm up in that state: with a token before there is a prompt, which another device caches if
+  // the first part has one position.
   [[nodiscard]] model::Range keys_of(const TaskSegment& segment, const model::Task& attend) const;
-  // Whether a transfer's positions are not there yet, nor may anybody attend them: as above.
+  // Returns whether a transfer's positions are not cached yet and no task may attend to them: as
+  // above.
   [[nodiscard]] bool warms_up(const model::Batch& batch, const model::Task& transfer) const;
-  // Whether a sequence that ends at `end` has all positions of a part `keys`. The one position of a
-  // sequence may be the part or the token that warms up: then the cache tells.
+  // Returns whether a sequence that ends at `end` has all positions of a part `keys`. The only
+  // position of a sequence may be the part or the warm-up token: then the cache decides.
   [[nodiscard]] bool is_complete(std::int32_t sequence, std::int32_t end, model::Range keys) const;
-  // Calls body(row, heads) for each row of a transfer of the cache, counted from 0, with a function
-  // that calls its argument for each key/value head: with its place in the cache, the position, and
-  // where among the row's numbers its key begins; its value is half the row behind.
+  // Calls body(row, heads) for each row of a transfer of the cache, counted from 0. `heads` calls
+  // its argument for each key/value head with its place in the cache, the position, and the offset
+  // of its key among the row's numbers; its value is half a row behind.
   template <class Body>
   void copy_cache(const model::Batch& batch, const model::Task& transfer, bool delivers,
                   const Body& body) const;
@@ -171,24 +172,24 @@ struct Compute::State {
   void deliver_cache(const model::Batch& batch, const model::Task& transfer,
                      std::span<const std::byte> packed);
   void multiply(const WeightProduct& product);
-  // Between steps: has weights copied that MoveChoice names.
+  // Between steps: starts the copies that MoveChoice selects.
   void move_weights();
-  // Learned positions and token types of the task's rows, to their rows of the vocabulary.
+  // Adds learned positions and token types to the task's rows.
   void add_positions(const model::Batch& batch, const model::Task& task, const Buffer& y);
-  // y[rows] += bias, of a product whose sum over heads or columns `task` begins: the partial sums
-  // of all devices and tasks together add it once.
+  // y[rows] += bias, for a product that contains the first head or column: over all devices and
+  // tasks the bias is added once.
   void add_bias(const model::Task& task, std::span<const float> bias, const Buffer& y);
-  // That of `layer`; null: it does not rotate.
+  // Returns the table of `layer`; null: it does not rotate.
   [[nodiscard]] RopeTable* rope_of(std::int32_t layer);
   void grow_queries(const model::Batch& batch, const model::Task& task, const Buffer& q,
                     std::int64_t column) const;
-  // Of rows that are an embedding's, positions apart.
+  // Scales embedding rows, before positions are added.
   void scale_embedding(const model::Task& task, const Buffer& y) const;
-  // The norm that a norm task means. Throws as execute does.
+  // Returns the norm of a norm task. Throws as execute does.
   [[nodiscard]] NormView norm_of(const model::Task& task) const;
-  // Keys and values of the task's rows into the cache, from their columns of the attention buffer
-  // (from `column`), which stages them; `bias`: of the first key/value head, or null. Values that
-  // are not staged are in the cache already, without their bias.
+  // Stores keys and values of the task's rows, which are staged in the attention buffer from
+  // `column`, into the cache. `bias`: of the first key/value head, or null. Values that are not
+  // staged are already cached, without their bias.
   void store_keys(const model::Batch& batch, const model::Task& task, std::int64_t column,
                   model::Range kv_heads, const float* bias);
   void store_values(const model::Batch& batch, const model::Task& task, std::int64_t column,
@@ -199,7 +200,7 @@ struct Compute::State {
   std::optional<MoveChoice> move;  // of a shard that may be copied
   std::int64_t steps_left = 0;     // Compute::expect
   EmbeddingRows* embedding_rows = nullptr;
-  // What buffers are for: what the shard holds, or where others' weights visit all heads and FFN
+  // The share that buffers are for: the shard's, or with gathered weights all heads and FFN
   // columns.
   model::Share share;
   model::Range kv_share;  // key/value heads of share.heads
@@ -208,12 +209,12 @@ struct Compute::State {
   ThreadPool pool;
   AlignedBuffer step_memory;
   AlignedBuffer receive_memory;
-  // Where AddressSanitizer watches, each buffer has memory of exactly its declared extent instead.
+  // With AddressSanitizer each buffer has separate memory of exactly its declared extent.
   std::vector<std::unique_ptr<std::byte, void (*)(std::byte*)>> watched;
   BlockCache cache;
-  std::optional<BlockCache> arrived;  // of other caches, of one layer and sequence
+  std::optional<BlockCache> remote_kv;  // of other caches, of one layer and sequence
   std::vector<std::pair<model::BufferRef, Buffer>> buffers;  // f32, of a step
-  std::vector<Visitor> visitors;
+  std::vector<GatheredBlock> gathered_blocks;
   Buffer query, attention, activation, gated, logit_rows;  // of these, those that kernels name
   std::optional<RopeTable> rope;                           // if positions are rotary
   std::optional<RopeTable> window_rope;      // of windowed layers, if their base is another
@@ -224,7 +225,7 @@ struct Compute::State {
   std::vector<Candidate> best;    // of the present row
 };
 
-// Throws Error: the type of the cache does not have every number of a key or value.
+// Throws Error: the cache's type cannot represent a number of a key or value.
 [[noreturn]] void refuse_stored(model::CacheFormat format, std::string_view what,
                                 std::int32_t layer, std::int32_t position);
 
@@ -271,7 +272,7 @@ void Compute::State::copy_cache(const model::Batch& batch, const model::Task& tr
   };
   if (model::moves_cache(transfer)) {
     return delivers
-               ? visit(*arrived, kArrived, 0, transfer.keys, 0)
+               ? visit(*remote_kv, kRemoteKv, 0, transfer.keys, 0)
                : visit(cache, batch.segments.front().sequence, transfer.layer, transfer.keys, 0);
   }
   std::size_t row = 0;

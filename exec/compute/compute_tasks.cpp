@@ -23,7 +23,7 @@ std::string text(Range r) { return std::to_string(r.begin) + ".." + std::to_stri
 // A row's elementwise work is too short to hand to another thread below this many values.
 constexpr std::int64_t kElementwiseFloats = std::int64_t{16} * 1024;
 
-// Where every row's part from `column` on begins, which whole blocks precede.
+// Returns where column `column` of each row begins, after whole blocks.
 const std::byte* part_of_row(const MatrixView& w, std::int64_t column) {
   require(column % model::block_of(w.format).elements == 0, "a part of a row is whole blocks");
   return w.data + model::row_bytes(w.format, column);
@@ -144,12 +144,13 @@ Compute::State::Weights Compute::State::weights_of(const Task& task) const {
   const bool of_heads = task.kind == TaskKind::project_qkv || task.kind == TaskKind::project_out;
   const model::Share& held = shard.tensors().share;
   Weights weights{.heads = held.heads, .columns = held.columns};
-  if (task.visitor == 0) {
+  if (task.weights_slot == 0) {
     weights.tensors = &layer(task);
   } else {
-    const auto found = std::ranges::find(visitors, task.visitor, &Visitor::slot);
-    require(found != visitors.end() && found->layer == task.layer && found->block == task.block,
-            "the weights that a product multiplies by have come to visit");
+    const auto found = std::ranges::find(gathered_blocks, task.weights_slot, &GatheredBlock::slot);
+    require(
+        found != gathered_blocks.end() && found->layer == task.layer && found->block == task.block,
+        "the weights that a product multiplies by have come to visit");
     weights = {.tensors = &found->tensors,
                .heads = of_heads ? found->columns : Range{},
                .columns = of_heads ? Range{} : found->columns};
@@ -170,13 +171,14 @@ void Compute::State::need_loaded(const MatrixView& weights, const Task& task) {
 }
 
 void Compute::State::need_cached(const model::Batch& batch, const Task& task) const {
-  if (task.of_arrived) {
-    require(arrived && batch.segments.size() == 1, "what arrives of one sequence has a place");
+  if (task.of_remote_kv) {
+    require(remote_kv && batch.segments.size() == 1, "remote keys belong to one sequence");
     const Range keys = keys_of({.rows = task.rows,
                                 .past = batch.segments[0].past + task.rows.begin,
                                 .end = batch.segments[0].past + batch.segments[0].rows},
                                task);
-    require(arrived->table().holds(kArrived, keys), "what is attended of it has arrived");
+    require(remote_kv->table().holds(kRemoteKv, keys),
+            "remote keys must have arrived before they are attended");
     return;
   }
   for_segments(batch, task.rows, [&](const TaskSegment& segment) {

@@ -18,12 +18,12 @@ bool before(const Weighted& a, const Weighted& b) {
   return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
 }
 
-// Sorts the likeliest of `candidates` to the front, as many as it takes for their weights to reach
-// `enough`; returns how many and the sum of their weights. The same as sorting them all.
+// Sorts the likeliest of `candidates` to the front, as many as are needed for their weights to
+// reach `enough`; returns their number and the sum of their weights. Same result as sorting all.
 std::pair<std::size_t, double> select(std::span<Weighted> candidates, double enough, double total) {
   constexpr std::size_t kFirst = 128;  // candidates; then four times as many, and so on
-  // All that are lighter than this together weigh less than what may be left out, so the nucleus
-  // ends before them unless sums are rounded.
+  // All candidates lighter than this together weigh less than what may be left out, so the nucleus
+  // ends before them, except for rounding.
   const double light = (total - enough) / static_cast<double>(candidates.size());
   const auto rest = std::partition(candidates.begin(), candidates.end(),
                                    [light](const Weighted& c) { return c.weight >= light; });

@@ -13,23 +13,25 @@ struct SamplingOptions {
   double temperature = 0.0;  // 0: greedy
   double top_p = 1.0;        // nucleus: smallest set of tokens with at least this probability
   std::uint64_t seed = 0;
-  std::int64_t top_k = 0;  // of so many likeliest tokens, before the nucleus; 0: of all
+  std::int64_t top_k = 0;  // number of likeliest tokens, before the nucleus; 0: all
 };
 
-// Whether the best `candidates` of a row decide what is chosen from it, as all its logits would.
+// Returns whether sampling from a row's best `candidates` always equals sampling from all its
+// logits.
 [[nodiscard]] bool decided_by(const SamplingOptions& options, std::int64_t candidates);
 
-// Chooses the next token. Greedy takes the largest logit, the smallest id among equals. Otherwise
-// softmax(logits / temperature) of the likeliest top_k, restricted to the nucleus (Holtzman et al.,
-// 2020). The sequence of draws depends on seed and logits only, on every platform.
+// Chooses the next token. Greedy sampling selects the largest logit, of equal ones the smallest id.
+// Otherwise draws from softmax(logits / temperature) of the likeliest top_k, restricted to the
+// nucleus (Holtzman et al., 2020). The draws depend on seed and logits only, on every platform.
 class Sampler {
  public:
-  // Throws Error unless temperature >= 0, 0 < top_p <= 1 and top_k >= 0, naming the value and the
-  // range.
+  // Throws Error, naming the value and the range, unless temperature >= 0, 0 < top_p <= 1 and top_k
+  // >= 0.
   explicit Sampler(const SamplingOptions& options);
   // Throws Error if any logit is NaN (weights or transport are corrupt).
   [[nodiscard]] std::int32_t sample(std::span<const float> logits);
-  // Of candidates the same token as of all logits. Throws logic_error unless they decide it.
+  // Returns the same token from candidates as from all logits. Throws logic_error unless they
+  // decide.
   [[nodiscard]] std::int32_t sample(const Scores& scores);
 
   struct Weighted {
@@ -38,14 +40,14 @@ class Sampler {
   };
 
  private:
-  // Of the likeliest, in their order, of which top_k count.
+  // Samples from the likeliest tokens, in order, of which the first top_k count.
   [[nodiscard]] std::int32_t sample_best(std::span<const Candidate> best);
   [[nodiscard]] std::int32_t draw(std::span<const Weighted> among, double total);
 
   SamplingOptions options_;
   std::mt19937_64 engine_;
-  std::vector<Weighted> weighted_;  // of the present call
-  std::vector<Candidate> best_;     // likewise
+  std::vector<Weighted> weighted_;  // scratch of a call
+  std::vector<Candidate> best_;     // scratch of a call
 };
 
 }  // namespace tandem::exec

@@ -44,7 +44,7 @@ void find_best(std::span<const float> logits, std::int32_t first, std::size_t co
     check(logits[i], id_of(i));
     best.push_back({id_of(i), logits[i]});
   }
-  // The worst is on top. Ids ascend, so what is as good as it comes after it.
+  // The worst is on top. Ids ascend, so of equal logits the later one ranks after it.
   std::ranges::make_heap(best, ranks_before);
   for (std::size_t begin = enough; begin < logits.size(); begin += kBlock) {
     const std::size_t end = std::min(logits.size(), begin + kBlock);
@@ -64,45 +64,45 @@ void find_best(std::span<const float> logits, std::int32_t first, std::size_t co
 }
 
 void tell_candidates(const Kernels& kernels, std::span<const float> logits, std::int32_t first,
-                     std::vector<Candidate>& scratch, std::span<float> told) {
+                     std::vector<Candidate>& scratch, std::span<float> encoded) {
   const auto count =
-      static_cast<std::size_t>(model::candidates_in(static_cast<std::int64_t>(told.size())));
-  require(told.size() ==
+      static_cast<std::size_t>(model::candidates_in(static_cast<std::int64_t>(encoded.size())));
+  require(encoded.size() ==
               static_cast<std::size_t>(model::candidate_columns(static_cast<std::int32_t>(count))),
           "candidates: a denominator, logits and ids");
   require(!logits.empty(), "candidates: of some logits");
   find_best(logits, first, count, scratch);
   const float largest = scratch.front().logit;
   if (largest == kLeast) {
-    told[0] = 0.0F;
+    encoded[0] = 0.0F;
   } else if (std::isinf(largest)) {
-    told[0] = static_cast<float>(std::ranges::count(logits, largest));
+    encoded[0] = static_cast<float>(std::ranges::count(logits, largest));
   } else {
-    told[0] = kernels.exp_sum(logits.data(), largest, static_cast<std::int64_t>(logits.size()));
+    encoded[0] = kernels.exp_sum(logits.data(), largest, static_cast<std::int64_t>(logits.size()));
   }
   for (std::size_t i = 0; i < count; ++i) {
     const bool there = i < scratch.size();
-    told[1 + i] = there ? scratch[i].logit : kLeast;
-    told[1 + count + i] = there ? static_cast<float>(scratch[i].id) : -1.0F;
+    encoded[1 + i] = there ? scratch[i].logit : kLeast;
+    encoded[1 + count + i] = there ? static_cast<float>(scratch[i].id) : -1.0F;
   }
 }
 
-double merge_candidates(std::span<const float> told, std::size_t columns,
+double merge_candidates(std::span<const float> encoded, std::size_t columns,
                         std::vector<Candidate>& best) {
   const auto count =
       static_cast<std::size_t>(model::candidates_in(static_cast<std::int64_t>(columns)));
-  require(columns >= 3 && told.size() % columns == 0, "candidates: of whole devices");
+  require(columns >= 3 && encoded.size() % columns == 0, "candidates: of whole devices");
   best.clear();
   float largest = kLeast;
-  for (std::size_t part = 0; part < told.size(); part += columns) {
-    largest = std::max(largest, told[part + 1]);
+  for (std::size_t part = 0; part < encoded.size(); part += columns) {
+    largest = std::max(largest, encoded[part + 1]);
     for (std::size_t i = 0; i < count; ++i) {
-      const float id = told[part + 1 + count + i];
+      const float id = encoded[part + 1 + count + i];
       if (id == -1.0F) break;
       if (!(id >= 0.0F && id < static_cast<float>(model::kMostCandidateIds)))
         throw Error("sampling: a candidate is token " + std::to_string(id) +
                     ", expected a token of the vocabulary; a message is corrupt, run again");
-      best.push_back({static_cast<std::int32_t>(id), told[part + 1 + i]});
+      best.push_back({static_cast<std::int32_t>(id), encoded[part + 1 + i]});
       check(best.back().logit, best.back().id);
     }
   }
@@ -112,12 +112,12 @@ double merge_candidates(std::span<const float> told, std::size_t columns,
   std::partial_sort(best.begin(), kept, best.end(), ranks_before);
   best.erase(kept, best.end());
   double denominator = 0.0;
-  for (std::size_t part = 0; part < told.size(); part += columns) {
-    const float own = told[part + 1];
+  for (std::size_t part = 0; part < encoded.size(); part += columns) {
+    const float own = encoded[part + 1];
     if (own == kLeast) continue;
     // Differences of infinities are not numbers.
     const double weight = own == largest ? 1.0 : std::exp(double{own} - double{largest});
-    denominator += weight * double{told[part]};
+    denominator += weight * double{encoded[part]};
   }
   return denominator;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The best of logits: chosen by each device of its own, merged by who samples.
+// The best logits: selected by each device from its own, merged by the device that samples.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,18 +17,18 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-// What a token is chosen from: the logits of all tokens, or the best of them and the denominator of
-// the softmax of all, the sum of exp(logit - largest). A view.
+// The input of sampling, as a view: the logits of all tokens, or the best of them and the softmax
+// denominator of all, the sum of exp(logit - largest).
 class Scores {
  public:
   explicit Scores(std::span<const float> logits) : logits_(logits) {}
-  // `best`: likeliest first, the smaller id among equals.
+  // `best`: likeliest first, of equal ones the smaller id.
   Scores(std::span<const Candidate> best, double denominator)
       : best_(best), denominator_(denominator) {}
   [[nodiscard]] bool whole() const { return best_.empty(); }
-  // Throws logic_error unless whole.
+  // Throws logic_error if only candidates are there.
   [[nodiscard]] std::span<const float> logits() const;
-  // Likewise: whoever needs all logits takes nothing else.
+  // The same, implicitly, for callers that need all logits.
   operator std::span<const float>() const {  // NOLINT(google-explicit-constructor)
     return logits();
   }
@@ -41,22 +41,22 @@ class Scores {
   double denominator_ = 0.0;
 };
 
-// best = the `count` largest of `logits`, descending, the smaller id first among equals, or all if
-// there are fewer; the first logit is of token `first`. Throws Error if any is NaN: the weights or
-// a message are corrupt.
+// best = the `count` largest of `logits`, or all if there are fewer, descending, of equal ones the
+// smaller id first; the first logit belongs to token `first`. Throws Error if any is NaN: the
+// weights or a message are corrupt.
 void find_best(std::span<const float> logits, std::int32_t first, std::size_t count,
                std::vector<Candidate>& best);
 
-// Writes what model/graph/candidates.hpp says of `logits`, as many candidates as `told` has columns
-// for. An infinite maximum: the denominator counts the logits that are as large; 0 of -infinity.
-// `scratch` is overwritten. Throws Error if any is NaN.
+// Writes the candidates of `logits` in the layout of model/graph/candidates.hpp, as many as
+// `encoded` has columns for. With an infinite maximum the denominator counts the logits equal to
+// it; with -infinity it is 0. `scratch` is overwritten. Throws Error if any is NaN.
 void tell_candidates(const Kernels& kernels, std::span<const float> logits, std::int32_t first,
-                     std::vector<Candidate>& scratch, std::span<float> told);
+                     std::vector<Candidate>& scratch, std::span<float> encoded);
 
-// best = the best candidates of what several devices tell, `columns` numbers each, as many as each
-// tells; returns the denominator of the softmax of all logits of all devices. Throws Error if a
-// number is no candidate: a message is corrupt.
-double merge_candidates(std::span<const float> told, std::size_t columns,
+// best = the best of several devices' candidates, `columns` numbers and equally many candidates a
+// device; returns the softmax denominator of all devices' logits. Throws Error if a number is not a
+// valid candidate: a message is corrupt.
+double merge_candidates(std::span<const float> encoded, std::size_t columns,
                         std::vector<Candidate>& best);
 
 }  // namespace tandem::exec

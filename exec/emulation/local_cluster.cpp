@@ -40,9 +40,10 @@ struct SchedulingAttributes {
 };
 
 // Between fork and exec: only what is safe after a fork of a process with threads.
-[[noreturn]] void become(const char* program, char* const* arguments,
+[[noreturn]] void become(const char* program, char* const* arguments, const DevicePlace& place,
                          std::span<const int> inherited, pid_t parent) {
   model::end_with_parent(parent);
+  if (!enter(place)) _exit(126);
   for (const int descriptor : inherited) {
     if (descriptor >= 0) fcntl(descriptor, F_SETFD, 0);
   }
@@ -73,6 +74,10 @@ std::uint16_t read_port(int descriptor, SteadyClock::time_point deadline) {
   return port;
 }
 
+DevicePlace place_of(const LocalClusterOptions& options, std::size_t device) {
+  return options.places.empty() ? DevicePlace() : options.places.at(device);
+}
+
 }  // namespace
 
 std::string ask_for_punctuality() {
@@ -95,7 +100,7 @@ LocalCluster::LocalCluster(const LocalClusterOptions& options)
   const int key_fd = key_memory_file(options.key);
   try {
     for (std::size_t d = 0; d < options.wanted.size(); ++d) {
-      if (options.wanted[d]) start(options, key_fd, processes_[d]);
+      if (options.wanted[d]) start(options, place_of(options, d), key_fd, processes_[d]);
     }
     const auto deadline = SteadyClock::now() + options.start_time;
     for (std::size_t d = 0; d < processes_.size(); ++d) {
@@ -105,7 +110,7 @@ LocalCluster::LocalCluster(const LocalClusterOptions& options)
         throw Error("emulated device " + std::to_string(d) + ": its worker " +
                     options.program.string() + " did not start; run `tandem worker` to see why");
       }
-      endpoints_[d] = {.host = "127.0.0.1", .port = port};
+      endpoints_[d] = {.host = place_of(options, d).host, .port = port};
     }
   } catch (...) {
     ::close(key_fd);
@@ -117,13 +122,14 @@ LocalCluster::LocalCluster(const LocalClusterOptions& options)
 
 LocalCluster::~LocalCluster() { stop(); }
 
-void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process& process) {
+void LocalCluster::start(const LocalClusterOptions& options, const DevicePlace& place, int key_fd,
+                         Process& process) {
   model::Pipe pipe = model::open_pipe("emulation");
   process.port = std::move(pipe.reading);
   std::vector<std::string> words{options.program.string(),
                                  "worker",
                                  "--listen",
-                                 "127.0.0.1:0",
+                                 place.host + ":0",
                                  "--key",
                                  "/proc/self/fd/" + std::to_string(key_fd),
                                  "--threads",
@@ -154,7 +160,7 @@ void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process
                                      options.turn_fd};
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child == 0) become(words[0].c_str(), arguments.data(), inherited, parent);
+  if (child == 0) become(words[0].c_str(), arguments.data(), place, inherited, parent);
   if (child < 0) {
     throw Error("emulation: no new process: " + model::system_fault(errno, "close other programs"));
   }

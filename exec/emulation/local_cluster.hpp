@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/emulation/device_place.hpp"
 #include "exec/kernels/kernel_set.hpp"
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
@@ -26,6 +27,7 @@ struct LocalClusterOptions {
   int ledger_fd = -1;                            // open; inherited by the workers
   int turn_fd = -1;                              // the same
   std::vector<bool> wanted;                      // by DeviceIndex: start a worker
+  std::vector<DevicePlace> places{};             // by DeviceIndex; empty: all beside this process
   std::chrono::milliseconds start_time{10'000};  // until all listen
 };
 
@@ -53,7 +55,8 @@ class LocalCluster {
     model::ChildProcess child;
     model::Descriptor port;  // where it writes the number of its port
   };
-  void start(const LocalClusterOptions& options, int key_fd, Process& process);
+  void start(const LocalClusterOptions& options, const DevicePlace& place, int key_fd,
+             Process& process);
   void stop() noexcept;
   std::vector<Process> processes_;  // by device
   std::vector<Endpoint> endpoints_;

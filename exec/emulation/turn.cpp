@@ -1,5 +1,6 @@
 #include "exec/emulation/turn.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -82,14 +83,20 @@ SharedTurn::SharedTurn() {
   shared_->mark = kMark;
 }
 
-SharedTurn::SharedTurn(int descriptor) : descriptor_(descriptor) {
+SharedTurn::SharedTurn(const std::filesystem::path& file)
+    : SharedTurn(::open(file.c_str(), O_RDWR | O_CLOEXEC), /*owns=*/true) {}
+
+SharedTurn::SharedTurn(int descriptor, bool owns)
+    : descriptor_(descriptor), owns_descriptor_(owns && descriptor >= 0) {
   struct stat status {};
   const bool sized = ::fstat(descriptor, &status) == 0 && status.st_size == kFileBytes;
   if (sized) map();
   if (!sized || shared_->mark != kMark) {
     if (sized) ::munmap(shared_, kFileBytes);
-    throw Error("turns of emulated devices: descriptor " + std::to_string(descriptor) +
-                " is not their file; let `tandem run --emulate` start the workers");
+    if (owns_descriptor_) ::close(descriptor);
+    throw Error(
+        "turns of emulated devices: descriptor " + std::to_string(descriptor) +
+        " is not their file; let `tandem run --emulate` or `tandem testbed` start the workers");
   }
 }
 

@@ -3,6 +3,7 @@
 // Whose turn it is to compute, among the emulated devices of this machine.
 
 #include <atomic>
+#include <filesystem>
 
 namespace tandem::exec {
 
@@ -27,7 +28,10 @@ class SharedTurn final : public Turn {
   SharedTurn();
   // The file that another process made, by the descriptor inherited from it (kept open by the
   // caller). Throws Error if it is not one.
-  explicit SharedTurn(int descriptor);
+  explicit SharedTurn(int descriptor) : SharedTurn(descriptor, /*owns=*/false) {}
+  // The file that another process made, by a path such as /proc/PID/fd/N. Throws Error if it is not
+  // one, or cannot be opened.
+  explicit SharedTurn(const std::filesystem::path& file);
   ~SharedTurn() override;
   SharedTurn(const SharedTurn&) = delete;
   SharedTurn& operator=(const SharedTurn&) = delete;
@@ -41,6 +45,7 @@ class SharedTurn final : public Turn {
 
  private:
   struct Shared;
+  SharedTurn(int descriptor, bool owns);
   void map();
   int descriptor_ = -1;
   bool owns_descriptor_ = false;

@@ -1,6 +1,6 @@
 #pragma once
 
-// An evaluation as a whole: what a model is asked, and what its answers come to.
+// An evaluation as a whole: the passages for a model, and the summary of its scores.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,8 +29,8 @@ struct Examination {
   std::vector<std::int64_t> distances;  // of the questions, in order
 };
 
-// Of each source the first `limit` documents, and as many questions of each distance. Throws Error
-// as parse_documents() and passage_of() do, and for documents without a byte to score.
+// Returns the first `limit` documents, and as many questions of each distance. Throws Error as
+// parse_documents() and passage_of() do, and for documents without a byte to score.
 [[nodiscard]] Examination make_examination(const std::optional<QuestionSource>& documents,
                                            const std::optional<QuestionSource>& questions,
                                            const Tokenizer& tokenizer, std::int64_t context,
@@ -44,12 +44,12 @@ struct Recall {
   }
 };
 
-// What the scores of an examination's passages come to.
+// The summary of the scores of an examination's passages.
 struct ExaminationScores {
   std::size_t documents = 0;
   std::int64_t bytes = 0;
   std::int64_t tokens = 0;                  // of the documents, scored
-  double bits = 0.0;                        // that a perfect compressor would need for them
+  double bits = 0.0;                        // an ideal compressor's size of them
   std::map<std::int64_t, Recall> recall{};  // by distance
 
   [[nodiscard]] double bits_per_byte() const { return bits / static_cast<double>(bytes); }

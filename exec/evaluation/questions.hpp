@@ -1,6 +1,6 @@
 #pragma once
 
-// What an evaluation asks: JSON Lines files, and how their texts become passages.
+// The inputs of an evaluation: JSON Lines files, and their texts as passages.
 
 #include <cstdint>
 #include <string>
@@ -18,8 +18,8 @@ struct Document {
   std::int64_t line = 0;  // of the file, from 1
 };
 
-// A fact's recall, {"distance": 64, "prompt": "...", "answer": " Oslo."}: the answer follows the
-// prompt as it stands, and a fact `distance` tokens before it tells it.
+// A test of recall, {"distance": 64, "prompt": "...", "answer": " Oslo."}: the answer follows the
+// prompt without change, and the fact is `distance` tokens before it.
 struct Question {
   std::int64_t distance = 0;
   std::string prompt;
@@ -27,25 +27,25 @@ struct Question {
   std::int64_t line = 0;
 };
 
-// One object a line; other keys and blank lines are ignored. Throws Error (source, line, what is
-// wrong, what is expected) for anything else, and if there is not even one.
+// Parses one object a line; other keys and blank lines are ignored. Throws Error (source, line,
+// fault, expected) for anything else, and for a file without objects.
 [[nodiscard]] std::vector<Document> parse_documents(std::string_view text, std::string_view source);
 [[nodiscard]] std::vector<Question> parse_questions(std::string_view text, std::string_view source);
 
-// A text's tokens, all scored but the first: the beginning-of-sequence token, or, where the
-// tokenizer has none, the first of the text, whose bytes then do not count.
+// A text's tokens, all scored but the first: the beginning-of-sequence token or, without one, the
+// first token of the text, whose bytes then do not count.
 struct DocumentPassage {
   Passage passage;
-  std::int64_t bytes = 0;  // of the text that scored tokens stand for
+  std::int64_t bytes = 0;  // of the text, covered by scored tokens
 };
 
-// The passage of a document: see DocumentPassage. Throws Error (source, line, number of tokens,
-// remedy) unless the document has 2 tokens or more and at most `context`.
+// Returns the passage of a document. Throws Error (source, line, number of tokens, remedy) unless
+// the document has 2 tokens or more and at most `context`.
 [[nodiscard]] DocumentPassage passage_of(const Document& document, const Tokenizer& tokenizer,
                                          std::int64_t context, std::string_view source);
-// The passage of a question: prompt + answer, of which the tokens are scored that follow those it
-// has in common with the prompt alone. Throws Error as for a document, and for an answer without a
-// token of its own.
+// Returns the passage of a question: prompt + answer, scored from the first token that differs from
+// those of the prompt alone. Throws Error as for a document, and for an answer without a token of
+// its own.
 [[nodiscard]] Passage passage_of(const Question& question, const Tokenizer& tokenizer,
                                  std::int64_t context, std::string_view source);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// How well a model expects a text: probabilities of its tokens, and what is made of them.
+// Scores of texts: the probabilities of their tokens, and summaries.
 
 #include <cstdint>
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace tandem::exec {
 
-// Tokens of which the last `scored` are to be expected, each from all tokens before it.
+// Tokens of which the last `scored` are scored, each given all tokens before it.
 struct Passage {
   std::vector<std::int32_t> tokens;
   std::int32_t scored = 0;
@@ -16,17 +16,17 @@ struct Passage {
 
 struct TokenScore {
   double log2_probability = 0.0;
-  bool first_choice = false;  // what greedy decoding would take here
+  bool first_choice = false;  // whether greedy decoding would select it
 };
 using PassageScores = std::vector<TokenScore>;  // one a scored token, in order
 
-// log2 softmax(logits)[token], summed in double, and whether `token` is the (lowest) index of the
-// largest logit. Throws Error if a logit is not finite, logic_error unless `token` is an index.
+// Returns log2 softmax(logits)[token], summed in double, and whether `token` is the lowest index of
+// the largest logit. Throws Error if a logit is not finite, logic_error unless `token` is an index.
 [[nodiscard]] TokenScore score_token(std::span<const float> logits, std::int32_t token);
 
-// Sum of -log2_probability: what a perfect compressor would need.
+// Returns the sum of -log2_probability: an ideal compressor's size in bits.
 [[nodiscard]] double bits_of(const PassageScores& scores);
-// Whether every token is the first choice.
+// Returns whether every token is the first choice.
 [[nodiscard]] bool all_first_choices(const PassageScores& scores);
 
 // Bounds of a proportion at 95% confidence.                     Wilson, JASA 22, 1927

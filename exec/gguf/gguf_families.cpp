@@ -1,4 +1,4 @@
-// What files of a family do not say.
+// Properties of families that files do not contain.
 
 #include <cmath>
 #include <vector>

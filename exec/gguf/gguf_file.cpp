@@ -176,7 +176,7 @@ void GgufFile::add(Part part, std::size_t number, std::size_t count) {
   const std::string source = part.file->path().string();
   files_.push_back(std::move(part.file));
   stamps_.push_back(part.stamp);
-  // A whole file need not say how many parts it has, and may say 0 or 1.
+  // An unsplit file may omit the number of parts, or give 0 or 1.
   const auto check = [&](const char* key, std::size_t expected, bool may_be_absent) {
     const auto value = integer_in(header.values, key);
     if (value ? *value == static_cast<std::int64_t>(expected) : may_be_absent) return;
@@ -200,7 +200,7 @@ void GgufFile::add(Part part, std::size_t number, std::size_t count) {
     values_ = std::move(header.values);
     return;
   }
-  // Beside names, a later part says of the model what the first says, or nothing.
+  // Apart from names, a later part repeats the first part's metadata or omits it.
   for (const auto& [key, value] : header.values) {
     const bool is_name = key.starts_with("general.") && key != "general.architecture";
     if (is_name || key.starts_with("split.")) continue;

@@ -78,7 +78,7 @@ class GeometryReader {
     return arch_ + "." + std::string(name);
   }
 
-  // What fits no model is said of this file, which has no config.json.
+  // Reports impossible models in terms of this file, which has no config.json.
   void validate() const {
     constexpr std::string_view kOfFolders = "; correct the model's config.json";
     try {
@@ -195,7 +195,7 @@ class GeometryReader {
     return known;
   }
 
-  // What is the same in all families of decoders.
+  // Checks properties common to all families of decoders.
   void check_decoder() {
     t_.norm_epsilon = epsilon("attention.layer_norm_rms_epsilon");
     if (t_.family == Family::phi3) {
@@ -211,7 +211,7 @@ class GeometryReader {
     expect("expert_used_count", 0, "0: mixtures of experts are not supported");
     expect("use_parallel_residual", 0, "false: attention comes before the FFN");
     expect("attention.causal", 1, "true: each token sees those before it");
-    // Of the file that the model was converted from; Q and K are in pairs in all of them.
+    // Describes the original file; Q and K are in pairs in all of them.
     if (const auto layout = file_.text(key("tensor_data_layout"));
         layout && *layout != "Meta AI original pth")
       file_.fail(key("tensor_data_layout"), "'Meta AI original pth': queries and keys in pairs");
@@ -282,7 +282,7 @@ class GeometryReader {
 
   void read_rope() {
     t_.rope_theta = positive_or("rope.freq_base", 10000.0);
-    // In granite's files it says whether positions are rotated at all, elsewhere nothing.
+    // In granite's files it states whether positions are rotated at all; elsewhere no effect.
     if (t_.family == Family::granite)
       expect("rope.scaling.finetuned", 1, "true: granite without positions is not supported");
     static_cast<void>(file_.find(key("rope.scaling.finetuned")));
@@ -309,7 +309,7 @@ class GeometryReader {
     }
   }
 
-  // As llama.cpp computes it: cosines grow with the factor, times what the file says.
+  // As in llama.cpp: cosines grow with the factor, times the file's value.
   void read_yarn() {
     RopeScaling scaling{.kind = RopeScaling::Kind::yarn};
     scaling.factor = positive("rope.scaling.factor");
@@ -339,7 +339,7 @@ class GeometryReader {
     t_.rope_scaling = std::move(scaling);
   }
 
-  // The growth itself, of which the file's other key is a rounded part.
+  // Reads the growth itself, of which the file's other key is a rounded part.
   void read_own_growth(float& attention_factor) const {
     const std::string own(kRopeAttentionFactor);
     const auto value = file_.real(own);
@@ -390,7 +390,7 @@ class GeometryReader {
     return stored;
   }
 
-  // Of a tensor with one for each pair that is rotated.
+  // Reads a tensor with one number for each rotated pair.
   [[nodiscard]] std::vector<float> numbers_of(std::string_view name,
                                               const GgufFile::Place& place) const {
     const GgufTensor& tensor = place.tensor;
@@ -405,7 +405,7 @@ class GeometryReader {
     return stored;
   }
 
-  // Which of Llama 3.1's rules gives the factors that are stored.
+  // Finds the parameters of Llama 3.1's rule that give the stored factors.
   void read_factors() {
     if (!gguf_has_rope_factors(t_.family) &&
         file_.tensors().contains(std::string(kRopeFactorsTensor)))
@@ -425,7 +425,7 @@ class GeometryReader {
     const std::string name(kRopeFactorsTensor);
     const auto found = file_.tensors().find(name);
     if (found == file_.tensors().end()) {
-      // Nothing but the factors goes with these keys.
+      // Only the stored factors are allowed with these keys.
       for (const std::string& rope : {factor, low, high}) {
         if (file_.find(rope) != nullptr)
           file_.fail(rope, "tensor " + name + " as well, which is missing; convert the model anew");

@@ -139,7 +139,7 @@ class HeaderParser {
       fail("more than " + std::to_string(kMostHeaderBytes) +
            " bytes before the tensors, expected "
            "fewer");
-    // Most reads are of a few bytes: they come out of a window.
+    // Most reads are a few bytes: served from a window.
     if (out.size() > window_.size() / 2) {
       bytes_(at_, out);
     } else {
@@ -335,8 +335,8 @@ class HeaderParser {
     check_contiguous(by_offset, begin);
   }
 
-  // The only check of a tensor's type: one that takes other bytes than the type with which the
-  // tensor was written moves all that follows.
+  // The only check of a tensor's type: a declared type of another size than the written one
+  // displaces all that follows.
   void check_contiguous(const std::vector<std::pair<const std::string*, GgufTensor*>>& by_offset,
                         std::uint64_t begin) const {
     std::uint64_t expected = begin;
@@ -357,7 +357,7 @@ class HeaderParser {
     if (file_bytes_ > expected) check_end(expected, before);
   }
 
-  // Of a file with more bytes than its tensors have.
+  // For a file with more bytes than its tensors.
   void check_end(std::uint64_t end, const std::string& last) const {
     const std::uint64_t rest = file_bytes_ - end;
     const std::string what = std::to_string(rest) + " bytes of no tensor behind " +

@@ -1,7 +1,7 @@
 #pragma once
 
-// The beginning of a GGUF file: what it says of the model, and where its tensors lie. Format:
-// ggml's docs/gguf.md, versions 2 and 3, little-endian.
+// The header of a GGUF file: the model's metadata and the places of its tensors. Format: ggml's
+// docs/gguf.md, versions 2 and 3, little-endian.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace tandem::exec {
 
-// Whole numbers and booleans are one kind, as files differ in which of them they write.
+// Integers and booleans are one kind, as files differ in which they write.
 struct GgufValue {
   using Numbers = std::vector<std::int64_t>;
   using Reals = std::vector<double>;
@@ -31,7 +31,7 @@ struct GgmlType {
   std::int64_t elements = 1;  // of a block
   std::int64_t bytes = 4;
 };
-// Nothing for a number, or name, that no type has.
+// Returns nothing for an unknown number or name.
 [[nodiscard]] std::optional<GgmlType> find_ggml_type(std::uint32_t id);
 [[nodiscard]] std::optional<GgmlType> find_ggml_type(std::string_view name);
 
@@ -53,13 +53,13 @@ struct GgufHeader {
 using GgufBytes = std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>;
 
 // Returns the header of a file of `file_bytes`. Throws Error (source, key or tensor, value,
-// expected, remedy) unless the file is sound: version 2 or 3, no key and no tensor twice, an
+// expected, remedy) unless the file is sound: version 2 or 3, no duplicate key or tensor, an
 // alignment that is a power of two, all strings, arrays and tensors within the file, tensors of
-// known types and of whole blocks a row. In the order of their offsets, tensors begin at the first
-// multiple of the alignment behind the one before, and the file ends behind the last: a tensor
-// whose declared type takes another number of bytes than the type that was written is rejected.
-// Types of equal size cannot be distinguished: F16 declared as BF16 (2 bytes an element), or Q4_0
-// as IQ4_NL (18 bytes a block), is accepted and read as declared.
+// known types with rows of whole blocks. In the order of their offsets, tensors begin at the first
+// multiple of the alignment behind the one before, and the file ends behind the last, so a tensor
+// whose declared type has another size than the written one is rejected. Types of equal size cannot
+// be distinguished: F16 declared as BF16 (2 bytes an element), or Q4_0 as IQ4_NL (18 bytes a
+// block), is accepted and read as declared.
 [[nodiscard]] GgufHeader parse_gguf_header(const GgufBytes& bytes, std::uint64_t file_bytes,
                                            const std::string& source);
 

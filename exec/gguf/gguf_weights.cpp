@@ -16,7 +16,7 @@ namespace {
 
 using model::Family;
 
-// The name, "{}" for what stands in a layer, and whether it is a bias. Names as in gguf-py's
+// The name, with "{}" for weights in a layer, and whether it is a bias. Names as in gguf-py's
 // constants.py.
 struct Name {
   std::string_view stem{};

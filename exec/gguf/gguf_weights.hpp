@@ -10,14 +10,14 @@ namespace tandem::exec {
 
 enum class WeightName : std::uint8_t;  // exec/weights/source/tensor_names.hpp
 
-// What GGUF calls a weight of `layer` (-1: of none).
+// Returns GGUF's name of a weight of `layer` (-1: outside the layers).
 [[nodiscard]] std::string gguf_tensor(const model::Transformer& transformer, WeightName weight,
                                       std::int32_t layer);
-// Whether GGUF has the rows of `weight` in pairs (StoredPlace::paired_rows).
+// Returns whether GGUF stores the rows of `weight` in pairs (StoredPlace::paired_rows).
 [[nodiscard]] bool in_pairs(const model::Transformer& transformer, WeightName weight);
 
-// The tensors of a GGUF file as the weights of `transformer`, whose geometry it states. Formats
-// that cannot be read are an error when they are read.
+// The tensors of a GGUF file as the weights of `transformer`, whose geometry it states. Unreadable
+// formats are an error only when they are read.
 class GgufWeights : public WeightSource {
  public:
   GgufWeights(const GgufFile& file, const model::Transformer& transformer);

@@ -17,7 +17,7 @@ constexpr std::string_view kTekken =
 constexpr std::string_view kGpt4o =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kLineEnds = "[\r\n]";
-// The letters that have cases, of which the pattern lists the ranges.
+// Letters with cases, whose ranges the pattern lists.
 constexpr std::string_view kDeepSeekLetters =
     "\\s?[A-Za-z\u00B5\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u01BA\u01BC-\u01BF\u01C4-\u0293\u0295"
     "-\u02AF\u0370-\u0373\u0376\u0377\u037B-\u037D\u037F\u0386\u0388-\u038A\u038C\u038E-"
@@ -38,8 +38,8 @@ constexpr std::string_view kDeepSeekIdeographs = "[\u4E00-\u9FA5\u0800-\u4E00\uA
 
 }  // namespace
 
-// Names and what they mean: llama.cpp's src/llama-vocab.cpp; patterns as in the tokenizer.json of
-// the models that they stand for.
+// Names and their meanings: llama.cpp's src/llama-vocab.cpp; patterns as in the tokenizer.json of
+// the corresponding models.
 const std::vector<GgufWords>& known_gguf_words() {
   static const std::vector<GgufWords> known{
       {.names = {"gpt-2", "phi-2", "mpt", "olmo", "jais", "exaone4", "trillion", "gigachat",
@@ -66,7 +66,7 @@ const std::vector<GgufWords>& known_gguf_words() {
   return known;
 }
 
-// Of Phi 3's files by name: the format has no place for it.
+// Phi 3's files, recognised by name: the format cannot express it.
 bool gguf_takes_space_behind(std::string_view model_name, std::string_view token) {
   std::string name(model_name);
   std::ranges::transform(name, name.begin(), [](char c) {

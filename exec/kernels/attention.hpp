@@ -1,9 +1,9 @@
 #pragma once
 
-// Attention of query rows over one key/value head's cache, without a matrix of scores:
-// softmax is accumulated online over blocks of positions (Milakov & Gimelshein 2018; Dao et al.
-// 2022). Over an F16 cache the sums are those over its numbers as F32, bit for bit.
-// Single-threaded; no allocation but of the thread's kernel_scratch, whose tile it overwrites.
+// Attention of query rows over one key/value head's cache, without a matrix of scores: softmax is
+// accumulated online over blocks of positions (Milakov & Gimelshein 2018; Dao et al. 2022). With an
+// F16 cache results equal those for its numbers as F32, bit for bit. Single-threaded; allocates
+// only the thread's kernel_scratch, whose tile it overwrites.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace tandem::exec {
 // The keys of a head are stored in panels of kPanel positions, [positions / kPanel][head_dim]
 // [kPanel], so that both one query and many read them in vectors of positions without a sum
 // across lanes. The values are stored plainly, [positions][head_dim]. Both are cut into blocks.
-inline constexpr std::int64_t kPanel = 16;  // model::kKeyPanel, which memory prediction knows
+inline constexpr std::int64_t kPanel = 16;  // equals model::kKeyPanel, used by memory prediction
 inline constexpr std::int64_t kMaxHeadDim = 512;
-// Positions whose scores are taken together, which one block has: whatever the blocks, sums are
-// made in the same order.
+// Positions whose scores are computed together, always within one block: sums have the same order
+// whatever the blocks.
 inline constexpr std::int64_t kBlockGranule = 64;
 
-// Numbers that the keys of `positions` take.
+// Returns the numbers of the keys of `positions`.
 [[nodiscard]] constexpr std::int64_t key_numbers(std::int64_t positions, std::int64_t head_dim) {
   return (positions + kPanel - 1) / kPanel * kPanel * head_dim;
 }
 
-// Numbers of a block of `positions`: their keys, then their values.
+// Returns the numbers of a block of `positions`: their keys, then their values.
 [[nodiscard]] constexpr std::int64_t block_numbers(std::int64_t positions, std::int64_t head_dim) {
   return key_numbers(positions, head_dim) + positions * head_dim;
 }
@@ -41,13 +41,13 @@ struct CachedHead {
   std::int64_t block_positions = 0;  // a multiple of kBlockGranule
   model::CacheFormat format = model::CacheFormat::f32;
 
-  // The block that has `position`: its panels of keys come first.
+  // Returns the block of `position`; its panels of keys come first.
   template <class Number>
   [[nodiscard]] Number* block(std::int64_t position, std::int64_t head_dim) const {
     return reinterpret_cast<Number*>(memory) +
            blocks[position / block_positions] * block_numbers(block_positions, head_dim);
   }
-  // The value of `position`; those of the block's next positions follow it.
+  // Returns the value of `position`; those of the block's next positions follow it.
   template <class Number>
   [[nodiscard]] Number* value(std::int64_t position, std::int64_t head_dim) const {
     return block<Number>(position, head_dim) + key_numbers(block_positions, head_dim) +
@@ -68,11 +68,12 @@ struct Attention {
   std::int64_t first_key = 0;  // keys [first_key, min(end_key, past + row + 1)) are seen by `row`
   std::int64_t end_key = 0;
   std::int64_t past = 0;    // with a full mask: past all keys
-  std::int64_t window = 0;  // of these a row sees its last so many positions; 0: all
+  std::int64_t window = 0;  // number of last keys, up to its own, that a row sees; 0: all
   float scale = 0.0F;       // of scores; 0: 1 / sqrt(head_dim)
   float cap = 0.0F;         // of scaled scores: cap tanh(score / cap); 0: none
-  // Of each row and head the largest score and the sum of exp(score - largest): [rows, group, 2],
-  // rows softmax_stride apart; -infinity and 0 where a row sees no key. Null: not wanted.
+  // Output: for each row and head the largest score and the sum of exp(score - largest): [rows,
+  // group, 2], rows softmax_stride apart; -infinity and 0 where a row sees no key. Null: not
+  // computed.
   float* softmax = nullptr;
   std::int64_t softmax_stride = 0;
 };
@@ -82,21 +83,22 @@ void attend(const Attention& a);
 
 // sums[(k - first_key) * stride] += sum over rows and heads of
 //   exp(cap(query . key k * scale) - largest) / denominator
-// over the rows that see key k: how much attention it gets, where `softmax` has the largest score
-// and the denominator of each row and head, of whatever keys. Rows and heads without a denominator
-// count for nothing; `output` is not used, `softmax` only read.
+// over the rows that see key k: the attention it receives. `softmax` is input: the largest score
+// and the denominator of each row and head, over any keys. Rows and heads with denominator 0
+// contribute nothing; `output` is not used.
 void weigh_keys(const Attention& a, float* sums, std::int64_t stride);
 
-// What attention over some keys gave of one row: `heads` results of head_dim, and their softmax.
+// The result of attention over some keys for one row: `heads` results of head_dim, and their
+// softmax.
 struct AttendedPart {
   float* output = nullptr;   // [heads, head_dim]
   float* softmax = nullptr;  // [heads, 2]
 };
-// into = attention over the keys of both, which have none in common (CSPS, equation 5):
+// into = attention over the disjoint keys of both (CSPS, equation 5):
 //   M = max(m_a, m_b)    w_i = s_i exp(m_i - M)    output = (w_a y_a + w_b y_b) / (w_a + w_b)
 //   softmax = M, w_a + w_b
-// m, s, y: largest score, denominator and result of each. A part without keys (s = 0) weighs
-// nothing: the other's bits stay.
+// m, s, y: largest score, denominator and result of each. A part without keys (s = 0) is ignored:
+// the other's bits are unchanged.
 void merge(const AttendedPart& from, const AttendedPart& into, std::int64_t heads,
            std::int64_t head_dim);
 

@@ -1,5 +1,5 @@
-// The exponential of what is not positive, as a softmax has it relative to its largest score.
-// Included once for each target, by Highway's convention, after <hwy/highway.h>.
+// The exponential of non-positive numbers, as in a softmax relative to its largest score. Included
+// once for each target, by Highway's convention, after <hwy/highway.h>.
 
 #if defined(TANDEM_EXEC_KERNELS_EXP_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TANDEM_EXEC_KERNELS_EXP_INL_HPP
@@ -11,8 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace tandem::exec::HWY_NAMESPACE {
 
-// exp(x) for x <= 0, to about a unit of the last place; 0 below -87, near which float's normal
-// numbers end.
+// Returns exp(x) for x <= 0, to about a unit of the last place; 0 below -87, near the end of
+// float's normal numbers.
 //   exp(x) = 2^n exp(r)    n = round(x / ln 2)    r = x - n ln 2
 // The polynomial of exp(r), |r| <= ln 2 / 2, is that of Cephes' expf (S. Moshier).
 template <class D, class V>

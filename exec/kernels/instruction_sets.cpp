@@ -42,8 +42,8 @@ void choose_instruction_sets() {
   for (const Named& set : kSets) {
     names += (names.empty() ? "" : ", ") + std::string(set.name);
     if (set.name != wanted) continue;
-    // Better targets have lower bits. Highway's own DisableTargets is undone by whoever asks for
-    // the supported ones.
+    // Better targets have lower bits. Highway's own DisableTargets is undone by any code that asks
+    // for the supported ones.
     const std::int64_t targets = hwy::SupportedTargets() & ~(set.target - 1);
     const bool vectors = set.target == HWY_STATIC_TARGET || (targets & set.target) != 0;
     hwy::SetSupportedTargetsForTest(targets | HWY_STATIC_TARGET);

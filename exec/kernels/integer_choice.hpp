@@ -1,9 +1,9 @@
 #pragma once
 
-// Which of the integer kernels that a processor can run takes the least time, by format and by
-// whether tokens are few: cpuid tells what runs, not how fast. All give the same bits
-// (integer_product.hpp), so it changes times only. Measured once a processor and kept; where there
-// is but one kernel beside plain code, nothing is measured.
+// The choice of the fastest integer kernel, by format and by the number of tokens: cpuid tells
+// which run, not how fast. All give the same bits (integer_product.hpp), so only times change.
+// Measured once for a processor and stored; not measured if there is only one kernel in addition to
+// plain code.
 
 #include <array>
 #include <cstdint>
@@ -26,7 +26,7 @@ inline constexpr std::array kTokenCounts{TokenCount::few, TokenCount::many};
   return tokens <= kFewTokens ? TokenCount::few : TokenCount::many;
 }
 
-// What a small product took with each of the kernels, in their order.
+// Times of a small product with each of the kernels, in their order.
 struct KernelTimes {
   model::WeightFormat format = model::WeightFormat::q8_0;
   TokenCount tokens = TokenCount::few;
@@ -34,39 +34,40 @@ struct KernelTimes {
   bool operator==(const KernelTimes&) const = default;
 };
 
-// The index of the kernel to use: the first, unless others take less by more than 5%, which noise
-// is below; then the one that takes least. 0 if a time is none.
+// Returns the index of the kernel to use: the first, unless others are faster by more than 5%,
+// which is above noise; then the fastest. 0 if a time is missing.
 [[nodiscard]] std::size_t fastest(std::span<const double> ns);
 
-// Calls what it is given, and returns how many nanoseconds that took.
+// Calls `work` and returns its time in nanoseconds.
 using Stopwatch = std::function<double(const std::function<void()>& work)>;
 
-// The least times of all formats' products of `kernels`, of 1 and of 64 tokens, some rounds in
-// turns: some 30 ms of three equally fast ones on an AMD Zen 3.
+// Returns the least times of all formats' products with `kernels`, for 1 and for 64 tokens, over
+// several interleaved rounds: about 30 ms for three equally fast kernels on an AMD Zen 3.
 [[nodiscard]] std::vector<KernelTimes> measure_kernels(std::span<const IntegerKernels> kernels,
                                                        const Stopwatch& stopwatch);
 
-// measure_kernels(), or what it returned before in any process with `folder`, of kernels of the
-// same names and generation on a processor of the same make (`processor`): in `folder`/kernels, a
-// file each; nothing is kept if either is empty, not known. What is not to be read there is
-// measured again, what is not to be written is not kept.
+// Returns measure_kernels(), or its earlier result in any process with `folder`, for kernels of the
+// same names and generation on a processor of the same make (`processor`): in `folder`/kernels, one
+// file each. Stores nothing if either is empty (unknown). Unreadable files are measured again;
+// failures to write are ignored.
 [[nodiscard]] std::vector<KernelTimes> kept_times(std::span<const IntegerKernels> kernels,
                                                   const std::string& processor,
                                                   const std::filesystem::path& folder,
                                                   const Stopwatch& stopwatch);
 
-// From now on products use the fastest kernels, by times kept in `folder` (of weight blocks) or
-// measured now. The first call of a process counts; to be called before any kernel runs, and after
-// choose_instruction_sets(), whose kernels are chosen from. Thread-safe.
+// Makes products use the fastest kernels, by times stored in `folder` (of weight blocks) or
+// measured now. The first call of a process counts; call it before any kernel runs, and after
+// choose_instruction_sets(), which limits the choice. Thread-safe.
 void choose_integer_kernels(const std::filesystem::path& folder);
 
-// Those for products of `tokens` in `format`: the chosen ones, else the first of integer_kernels().
+// Returns the kernels for products of `tokens` in `format`: chosen, else the first
+// integer_kernels().
 [[nodiscard]] const IntegerKernels& chosen_kernels(model::WeightFormat format, std::int64_t tokens);
 
-// What was chosen, for the reader of a result: "avx512-vnni" or "avx512-vnni; avx2 for q4_k of
-// few tokens, q6_k of few tokens"; empty if there was no choice.
+// Returns the choice, for results: "avx512-vnni" or "avx512-vnni; avx2 for q4_k of few tokens, q6_k
+// of few tokens"; empty if there was no choice.
 [[nodiscard]] std::string kernel_choice();
-// The same of `times` of kernels of these names.
+// The same for `times` of kernels of these names.
 [[nodiscard]] std::string choice_text(std::span<const KernelTimes> times,
                                       std::span<const IntegerKernels> kernels);
 

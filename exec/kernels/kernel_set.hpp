@@ -1,6 +1,6 @@
 #pragma once
 
-// Which implementation of the kernels a device computes with.
+// The implementation of the kernels on a device.
 
 #include <array>
 #include <cstdint>
@@ -17,10 +17,10 @@ inline constexpr std::array kKernelSets{KernelSet::tuned, KernelSet::eigen};
 [[nodiscard]] std::string_view to_string(KernelSet set);  // as `--kernels` names it
 [[nodiscard]] std::optional<KernelSet> find_kernel_set(std::string_view name);
 
-// The set to use unless a user names one: tuned, or eigen on a processor for which the tuned
-// kernels have no vector instructions. TANDEM_INSTRUCTIONS does not change it.
+// Returns the default set: tuned, or eigen on a processor for which the tuned kernels have no
+// vector instructions. TANDEM_INSTRUCTIONS does not change it.
 [[nodiscard]] KernelSet default_kernel_set();
-// The same of a processor that can run these of Highway's targets.
+// The same for a processor with these of Highway's targets.
 [[nodiscard]] KernelSet kernel_set_for(std::int64_t targets);
 
 }  // namespace tandem::exec

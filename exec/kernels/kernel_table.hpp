@@ -16,7 +16,7 @@ namespace tandem::exec {
 // The header named above its members documents what a kernel computes. All are thread-safe.
 struct Kernels {
   KernelSet set = KernelSet::tuned;
-  // What they are compiled for, for the reader of a result.
+  // Returns the instruction sets, for results.
   std::string (*instruction_sets)() = nullptr;
 
   // weight_product.hpp: every projection, the FFN's matrices and the LM head

@@ -1,7 +1,6 @@
 #pragma once
 
-// Which kernels this program has on this machine, so that a profile that was measured with others
-// is known by it.
+// The kernels of this program on this machine, for recognising profiles measured with others.
 
 #include <cstdint>
 #include <string>
@@ -12,19 +11,19 @@
 
 namespace tandem::exec {
 
-// Of the speed of all kernels together. One more with every change by which any of them, for any
-// format or instruction set, takes another time than before beyond noise (some 5%): profiles of
-// before would predict times that are not had any more. Not for changes of form, nor for new
-// formats. When sources of exec/kernels change, `.ci/kernels` asks for it.
+// The generation of all kernels' speed. Incremented with every change by which any of them, for any
+// format or instruction set, takes another time beyond noise (about 5%): older profiles would then
+// predict outdated times. Not for changes of form or new formats. `.ci/kernels` reminds of it when
+// sources of exec/kernels change.
 inline constexpr std::int64_t kKernelGeneration = 3;
 
-// The make of this machine's processor, as the kernel tells it: "AMD EPYC, family 25, model 1",
-// "Arm 0x41 0xd08"; empty if it does not.
+// Returns the make of this machine's processor, as the kernel reports it: "AMD EPYC, family 25,
+// model 1", "Arm 0x41 0xd08"; empty if unknown.
 [[nodiscard]] std::string processor_here();
 
-// Those of `set`. After choose_instruction_sets().
+// Returns the kernels of `set`. After choose_instruction_sets().
 [[nodiscard]] model::MeasuredKernels kernels_here(KernelSet set);
-// Those of every set, as `run --kernels` may use any.
+// Returns those of every set, as `run --kernels` may use any.
 [[nodiscard]] std::vector<model::MeasuredKernels> kernels_here();
 
 }  // namespace tandem::exec

@@ -41,7 +41,7 @@ constexpr std::int64_t kPrefetched = 16;  // floats of the depth between prefetc
 constexpr std::int64_t kTileStride = kPieceDepth + 16;
 static_assert(kRows * kTileStride <= static_cast<std::int64_t>(KernelScratch::kTileFloats));
 // Whether weights of 16 bits are decoded beside products: SSE4 has neither registers for it nor an
-// instruction, and nobody measured NEON.
+// instruction, and NEON was not measured.
 constexpr bool kDecodesBeside = HWY_TARGET <= HWY_AVX2;
 
 HWY_INLINE std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(Floats())); }

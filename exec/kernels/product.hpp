@@ -19,7 +19,7 @@ struct Product {
   std::int64_t outputs = 0;
   std::int64_t depth = 0;
 
-  // The outputs [begin, end) of this product.
+  // Returns the product of outputs [begin, end).
   [[nodiscard]] Product slice(std::int64_t begin, std::int64_t end) const {
     Product p = *this;
     p.w += begin * w_stride;
@@ -29,9 +29,9 @@ struct Product {
   }
 };
 
-// Of up to kFewRows tokens: streams the weights from memory once for all of them, as they are. The
-// result of one output does not depend on the other outputs of the call, so it is the same however
-// outputs are split.
+// For up to kFewRows tokens: streams the weights from memory once for all of them, without
+// repacking. The result of one output does not depend on the other outputs of the call, so it is
+// the same however outputs are split.
 void few_row_product(const Product& p);
 inline constexpr std::int64_t kFewRows = 8;
 

@@ -7,11 +7,11 @@
 
 namespace tandem::exec {
 
-// Which layers' rotation: windowed layers may have a base of their own, without scaling.
+// The layers of a rotation: windowed layers may have a base of their own, without scaling.
 enum class RopeLayers : std::uint8_t { all, windowed };
 
-// The angle by which position 1 turns pair `pair` of a head, scaling included; of longrope by the
-// long factors if `long_context`.
+// Returns the angle by which position 1 rotates pair `pair` of a head, including scaling; for
+// longrope by the long factors if `long_context`.
 [[nodiscard]] double rope_frequency(const model::Transformer& transformer, std::int64_t pair,
                                     RopeLayers layers = RopeLayers::all, bool long_context = false);
 
@@ -25,8 +25,8 @@ class RopeTable {
   RopeTable(const model::Transformer& transformer, RopeLayers layers, std::int32_t max_rows,
             float* table);
 
-  // Makes `row` the angles of `position`, of longrope by the long factors if `long_context`; free
-  // if it has them.
+  // Sets `row` to the angles of `position`, for longrope by the long factors if `long_context`;
+  // free if it already has them.
   void set(std::int32_t row, std::int32_t position, bool long_context = false);
   [[nodiscard]] const float* cosine(std::int32_t row) const { return at(row); }
   [[nodiscard]] const float* sine(std::int32_t row) const { return at(row) + half(); }
@@ -44,7 +44,7 @@ class RopeTable {
 
   std::vector<double> frequency_;       // [d / 2], radians a position
   std::vector<double> long_frequency_;  // by the long factors
-  double size_ = 1.0;                   // by which cosines and sines are multiplied
+  double size_ = 1.0;                   // factor of cosines and sines
   float* table_;                        // [max_rows, 2, d / 2]
   std::vector<Angles> angles_;          // [max_rows]
 };

@@ -1,8 +1,8 @@
 #pragma once
 
-// Memory that a thread's kernels work in: on the heap, taken once a thread, at the start of its
-// pool or, of other threads, by the first kernel that wants it; given back with the thread. A page
-// of it takes memory once a kernel has written there.
+// Working memory of a thread's kernels: on the heap, allocated once a thread, at the start of its
+// pool or, for other threads, by the first kernel that needs it; freed with the thread. Its pages
+// take memory only once a kernel has written there.
 
 #include <cstddef>
 
@@ -18,7 +18,8 @@ struct KernelScratch {
   float* tile = nullptr;        // rows that were decoded; with AVX2 sums of many tokens, too
 };
 
-// The calling thread's, each part at a multiple of 64 bytes, with whatever was written last.
+// Returns the calling thread's memory, each part at a multiple of 64 bytes, with arbitrary
+// contents.
 [[nodiscard]] KernelScratch kernel_scratch();
 
 }  // namespace tandem::exec

@@ -1,10 +1,10 @@
 #pragma once
 
-// Instruction sets that the vector kernels are compiled for, besides a portable baseline: SSE4,
-// AVX2 and AVX-512, or NEON. SSSE3 alone would cost compile time and serve nobody. On Arm there is
-// NEON alone: vectors of SVE have no size at compile time, and kernels keep arrays of them. Highway
-// takes NEON for something to look for, as its own needs AES, which a Raspberry Pi 4 lacks and no
-// kernel uses. Include before <hwy/foreach_target.h>.
+// Instruction sets that the vector kernels are compiled for, in addition to a portable baseline:
+// SSE4, AVX2 and AVX-512, or NEON. SSSE3 alone would only cost compile time. On Arm there is NEON
+// alone: vectors of SVE have no size at compile time, and kernels keep arrays of them. Highway's
+// own NEON target needs AES, which a Raspberry Pi 4 lacks and no kernel uses. Include before
+// <hwy/foreach_target.h>.
 
 #if defined(__aarch64__)
 #define HWY_BASELINE_TARGETS HWY_NEON

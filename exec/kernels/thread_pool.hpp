@@ -1,6 +1,6 @@
 #pragma once
 
-// Fork and join over contiguous ranges: what a kernel needs of threads, and nothing else.
+// Fork and join over contiguous ranges for kernels.
 
 #include <algorithm>
 #include <chrono>

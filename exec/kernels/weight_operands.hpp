@@ -7,11 +7,11 @@
 
 namespace tandem::exec {
 
-// y[t, o] = sum over k of x[t, k] w[o, k], where w are the numbers that
-// exec/weights/formats/block_codec decodes. Weights must be finite. Of formats that multiply
-// integers, x are the numbers in 8 bits that exec/kernels/integer_product.hpp says, which also has
-// the order of addition of the tuned kernels: their product is the same bits on every machine and
-// beside any other tokens.
+// y[t, o] = sum over k of x[t, k] w[o, k], where w are the numbers decoded by
+// exec/weights/formats/block_codec. Weights must be finite. For formats that multiply integers, x
+// are rounded to 8 bits as documented in exec/kernels/integer_product.hpp, which also fixes the
+// order of addition of the tuned kernels: their product is the same bits on every machine and with
+// any other tokens.
 struct WeightProduct {
   const float* x = nullptr;  // [tokens, depth]
   std::int64_t x_stride = 0;
@@ -23,12 +23,12 @@ struct WeightProduct {
   std::int64_t tokens = 0;
   std::int64_t outputs = 0;
   std::int64_t depth = 0;  // of a block format: whole blocks
-  // Of a block format: how many of the depth's inputs, at its begin and end, are zeros that x does
-  // not have.
+  // Block formats: number of inputs at the begin and the end of the depth that are zeros and not
+  // part of x.
   std::int64_t before = 0;
   std::int64_t after = 0;
 
-  // The outputs [begin, end) of this product.
+  // Returns the product of outputs [begin, end).
   [[nodiscard]] WeightProduct slice(std::int64_t begin, std::int64_t end) const {
     WeightProduct p = *this;
     p.w += begin * w_stride;

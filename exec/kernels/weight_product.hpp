@@ -11,11 +11,11 @@
 
 namespace tandem::exec {
 
-// Up to kFewRows tokens read weights as they are; block formats that do not multiply integers
-// unpack tiles of rows that a cache holds. More tokens have the sum of each output and token over k
-// in order, by pieces of the depth whose sums are added in order, of any format that does not
-// multiply integers. The result of one output does not depend on the other outputs of the call, so
-// it is the same however outputs are split. Nothing is read beyond the last block.
+// Up to kFewRows tokens read weights in place; block formats that do not multiply integers unpack
+// tiles of rows that fit a cache. With more tokens, for formats that do not multiply integers, the
+// sum of each output and token is over k in order, by pieces of the depth whose sums are added in
+// order. The result of one output does not depend on the other outputs of the call, so it is the
+// same however outputs are split. Reads nothing beyond the last block.
 void product(const WeightProduct& p);
 
 // Parts of it: of weights of 16 bits up to kFewRows tokens, and of f32 one,

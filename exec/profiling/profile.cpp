@@ -100,7 +100,8 @@ void measure(Part& part, const ProfileOptions& options, double seconds,
                                                std::chrono::duration<double>(until)),
                        .stream_bytes = stream_bytes,
                        .rows = options.rows,
-                       .finer = options.finer},
+                       .finer = options.finer,
+                       .check = options.check},
                       left_out));
     std::string& source = profiles[i].source;
     if (!part.name.empty()) source += "; " + part.name;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "exec/kernels/kernel_set.hpp"
@@ -28,6 +29,8 @@ struct ProfileOptions {
   // finer ones are ends of such steps.
   std::vector<std::int32_t> rows{32, 128, 512};
   std::vector<std::int32_t> finer{2, 4, 8, 16, 17, 33, 48, 49, 64, 72, 256};
+  // Called between steps; what it throws ends the measurement. May be empty.
+  std::function<void()> check{};
 };
 
 // This machine's seconds per streamed byte and overhead of each task kind, one profile for each

@@ -88,7 +88,7 @@ std::vector<model::BufferDeclaration> buffers_of(const model::Transformer& t,
   add({BufferKind::query, kList}, heads * t.head_dim);
   add({BufferKind::attention, kList}, heads * t.head_dim);
   add({BufferKind::gathered, kList}, 2 * kv * t.head_dim);
-  add({BufferKind::panels}, 2 * t.head_dim, model::RowCount::positions);
+  add({BufferKind::packed_kv}, 2 * t.head_dim, model::RowCount::positions);
   buffers.push_back(
       {.name = {BufferKind::selection, kList}, .columns = kv, .format = model::ElementFormat::i32});
   return buffers;

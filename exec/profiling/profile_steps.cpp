@@ -37,6 +37,7 @@ class StepMeasurement {
  public:
   StepMeasurement(const model::Transformer& transformer, const StepOptions& options)
       : deadline_(options.deadline),
+        check_(options.check),
         clock_(options.threads),
         rests_(options.stream_bytes <= kCached) {
     std::int32_t max_rows = std::ranges::max(options.rows);
@@ -103,6 +104,7 @@ class StepMeasurement {
   }
 
   void run(const Step& step, ProfileLog& log) {
+    if (check_) check_();
     const Clock::time_point start = Clock::now();
     for (ProfilePart& part : parts_) {
       // New tokens, of one sequence or some, follow others, whose weights the caches still hold if
@@ -177,6 +179,7 @@ class StepMeasurement {
   }
 
   Clock::time_point deadline_;
+  std::function<void()> check_;
   ProfileClock clock_;
   bool rests_;  // a run's weights may stay in caches between its tokens
   std::vector<ProfilePart> parts_{};

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "exec/kernels/kernel_set.hpp"
@@ -22,6 +23,7 @@ struct StepOptions {
   // two are measured in any case, the others where their time lasts.
   std::vector<std::int32_t> rows{};
   std::vector<std::int32_t> finer{};
+  std::function<void()> check{};  // as in ProfileOptions
 };
 
 // Times of all tasks of `transformer`, with weights in its formats: of single tokens after contexts

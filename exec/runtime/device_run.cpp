@@ -39,20 +39,20 @@ ComputeLimits limits_of(const DeviceRunOptions& options, const model::DeviceStor
           .may_spin = options.run.pace == Pace::real};
 }
 
-// Each text goes by its own length, whatever the others or the plan reserve.
+// Each text's own length counts, whatever the others or the plan reserve.
 std::vector<std::int32_t> long_sequences_of(const planner::Plan& plan, const RunOptions& run) {
   if (run.serves()) return run.long_sequences;
   if (plan.model.rotates_long(run.workload.positions())) return {0};
   return {};
 }
 
-// That may be in flight.
+// Returns the steps that may be in flight.
 std::int32_t steps_of(const RunOptions& run) {
   return static_cast<std::int32_t>(
       std::clamp<std::int64_t>(run.capacity.steps, 1, planner::kMostSteps));
 }
 
-// Of an emulated disk; 0: the real one takes what it takes.
+// Returns the rate of an emulated disk; 0: the real one.
 double disk_rate(const planner::Plan& plan, const DeviceRunOptions& options) {
   if (options.run.pace == Pace::real) return 0.0;
   return device_of(plan, options.self).disk_bandwidth.value() / options.run.dilation;
@@ -65,14 +65,14 @@ PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& op
           .costs = &costs,
           .disk_rate = disk_rate(plan, options),
           .dilation = options.run.dilation,
-          // At nominal pace it does not matter who computes when.
+          // At nominal pace the order of computing does not matter.
           .turn = options.run.pace == Pace::measured ? options.turn : nullptr,
           .messages = options.run.overhead ? &*options.run.overhead : nullptr,
           .whole_machine = options.threads > 1,
           .refill = refill};
 }
 
-// Of a device whose processor would keep the weights of all its tasks while it waits.
+// For a device whose processor would keep the weights of all its tasks in its cache while it waits.
 std::unique_ptr<Rehearsal> rehearsal_of(const planner::Plan& plan, const DeviceRunOptions& options,
                                         const Shard& shard, bool streams,
                                         const model::TaskGraph& one_token,
@@ -84,15 +84,15 @@ std::unique_ptr<Rehearsal> rehearsal_of(const planner::Plan& plan, const DeviceR
   return std::make_unique<Rehearsal>(one_token, options.self, plan.model, shard, limits);
 }
 
-// What a run is, in a message.
+// Returns the description of a run for messages.
 std::string subject_of(const RunOptions& run) {
   if (run.serves()) return to_text(run.needs()) + ",";
   return std::to_string(run.workload.prompt_tokens) + " prompt and " +
          std::to_string(run.workload.new_tokens) + " new tokens";
 }
 
-// A run may be shorter or longer than what was planned, as long as every device can hold it; and a
-// plan whose devices never could was not made by the planner.
+// A run may be shorter or longer than planned, as long as every device can hold it. A plan whose
+// devices could never hold it was not made by the planner.
 RunOptions checked(const planner::Plan& plan, const RunOptions& run) {
   run.workload.validate(plan.model);
   // Refuses lengths that the plan's strategy is not made for.
@@ -355,7 +355,7 @@ std::optional<DeviceRun::Served> DeviceRun::serve(std::int32_t i, const model::B
   }
   if (!options_.run.keep_records) times_.clear();
   const std::size_t before = times_.size();
-  // Whatever batch comes next, its steps load the same.
+  // The loads of later steps are the same for any batch.
   static_cast<void>(runtime_.step(i, graph, &graph, sample, times_));
   const std::span<const TaskTime> records = std::span(times_).subspan(before);
   tally_.add(graph, records);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What one device does of one run: its memory, its graphs, its lanes. Master and workers use the
-// same class.
+// One device's part in one run: its memory, graphs and lanes. Master and workers use the same
+// class.
 
 #include <algorithm>
 #include <functional>
@@ -31,26 +31,26 @@
 
 namespace tandem::exec {
 
-// What every device must know of a run besides the plan.
+// Settings of a run that every device needs in addition to the plan.
 struct RunOptions {
   planner::Workload workload;  // the actual prompt's length, and the most tokens to come
   Pace pace = Pace::real;
-  double dilation = 1.0;  // emulated time passes so many times more slowly, on every device
-  // Of emulated links, measured before the run; none: what the plan's profiles say.
+  double dilation = 1.0;  // factor by which emulated time is slowed, on every device
+  // Overhead of emulated links, measured before the run; none: from the plan's profiles.
   std::optional<MessageOverhead> overhead{};
-  // Instead of a generation: any number of texts of at most workload.prompt_tokens rows, each a
-  // step of its own, with the strategy's graph for its length.
+  // Scoring instead of generation: any number of texts of at most workload.prompt_tokens rows, each
+  // a step of its own, with the strategy's graph for its length.
   std::int32_t scored_rows = 0;  // the most of one text, at least 1; 0: a generation
   bool keep_records = false;     // of every task, for a timeline
-  // Instead of a generation: steps of many requests as the master's scheduler makes them, each
-  // within this, `most_steps` at most. `workload` is then of the largest prompt step, whose rows
-  // it names. Zeros: a generation.
+  // Serving instead of generation: steps of many requests from the master's scheduler, each within
+  // this capacity, `most_steps` at most. `workload` is then that of the largest prompt step. Zeros:
+  // a generation.
   planner::Capacity capacity{};
   std::int64_t most_steps = 0;
-  // Of these requests, those that are rotated as long texts (Compute::rotate_long).
+  // The requests that are rotated as long texts (Compute::rotate_long).
   std::vector<std::int32_t> long_sequences{};
   [[nodiscard]] bool serves() const { return capacity.sequences > 0; }
-  // All that memory is needed for.
+  // Returns the capacity that memory is needed for.
   [[nodiscard]] planner::Capacity needs() const {
     if (!serves()) return workload.capacity();
     planner::Capacity all = capacity;
@@ -60,37 +60,38 @@ struct RunOptions {
   bool operator==(const RunOptions&) const = default;
 };
 [[nodiscard]] std::string_view to_string(Pace pace);
-// As a small JSON object, and back. Throws Error naming `source`, field, value and what is
+// Convert to a small JSON object and back. Throws Error naming `source`, field, value and what is
 // expected.
 [[nodiscard]] std::string to_json(const RunOptions& options);
 [[nodiscard]] RunOptions parse_run_options(std::string_view text, std::string_view source);
 
-// Throws Error unless this machine has the memory that device `self` of `plan` needs for
-// `run`. Allocates nothing, and believes nothing that the plan says of memory: it may come
-// from a peer. `held`: bytes that this process will give back, or use again.
+// Throws Error unless this machine has the memory that device `self` of `plan` needs for `run`.
+// Allocates nothing, and ignores the plan's own memory figures, as it may come from a peer. `held`:
+// bytes that this process will release or reuse.
 void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunOptions& run,
                   double held = 0.0);
-// Throws Error unless this machine has the memory that `devices` of `plan` need for `run`, all of
-// them at once, a process each, and `more` bytes besides.
+// Throws Error unless this machine has the memory that `devices` of `plan` need for `run` together,
+// in a process each, and `more` bytes in addition.
 void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex> devices,
                   const RunOptions& run, double more = 0.0, double held = 0.0);
 
-// What device `self` needs room for in every step of `run`, whatever its rows.
+// Returns the storage of device `self` for every step of `run`, whatever its rows.
 [[nodiscard]] model::DeviceStorage storage_of(const planner::Plan& plan, const RunOptions& run,
                                               model::DeviceIndex self);
 
-// The graphs of a generation, both made at once so that no step waits for a lowering.
+// The graphs of a generation, both lowered at once so that no step waits for it.
 class StepGraphs {
  public:
-  // Throws Error unless the workload fits the model, and all that `run` needs every device's budget
+  // Throws Error unless the workload fits the model and the memory for `run` every device's budget
   // in the plan.
   StepGraphs(const planner::Plan& plan, const RunOptions& run);
   StepGraphs(const planner::Plan& plan, const planner::Workload& workload);
   [[nodiscard]] std::int32_t count() const;
-  // The graph of step `i`: 0 is the prompt, then come steps of one token each. The reference is
+  // Returns the graph of step `i`: 0 is the prompt, then steps of one token each. The reference is
   // valid until the next call.
   [[nodiscard]] const model::TaskGraph& at(std::int32_t i);
-  // The graph of one token with nothing before it. The reference is valid until the next call.
+  // Returns the graph of one token with nothing before it. The reference is valid until the next
+  // call.
   [[nodiscard]] const model::TaskGraph& first_token();
   [[nodiscard]] const model::TaskGraph& prompt() const { return prompt_; }
   [[nodiscard]] const model::TaskGraph& decode() const { return decode_; }
@@ -101,12 +102,12 @@ class StepGraphs {
   model::TaskGraph decode_;
 };
 
-// Returns by device how many bytes the records take that it keeps in `run`, beside the memory of
-// its plan: 0 unless they are kept.
+// Returns, by device, the bytes of the records that it keeps in `run`, in addition to the memory of
+// its plan: 0 unless records are kept.
 [[nodiscard]] std::vector<double> record_bytes(const planner::Plan& plan, const StepGraphs& graphs,
                                                const RunOptions& run);
 // Throws Error unless these records fit each device's memory in the plan, and those of `here` this
-// machine: the master's with what it makes of all devices' records in the end.
+// machine; the master also needs memory for all devices' records at the end.
 void check_record_memory(const planner::Plan& plan, const StepGraphs& graphs,
                          std::span<const model::DeviceIndex> here, const RunOptions& run,
                          double held = 0.0);
@@ -126,24 +127,23 @@ struct DeviceReport {
 [[nodiscard]] std::string to_json(const DeviceReport& report);
 [[nodiscard]] DeviceReport parse_device_report(std::string_view text, std::string_view source);
 
-// Records as bytes for the wire, little-endian, 24 a record, and back. Throws Error naming `source`
-// if they are not whole records.
+// Encode records for the wire, little-endian, 24 bytes a record, and decode them. Throws Error
+// naming `source` if they are not whole records.
 [[nodiscard]] std::string encode_times(std::span<const TaskTime> times);
 void decode_times(std::string_view bytes, std::string_view source, TimeLog& into);
 
-// Whether device `self` streams weights, in the steps of `graphs`.
+// Returns whether device `self` streams weights in the steps of `graphs`.
 [[nodiscard]] bool streams(const StepGraphs& graphs, model::DeviceIndex self);
 
-// A device's weights: all of them, or those that are resident and a window for the others.
+// A device's weights: all of them, or the resident ones and a window for the others.
 struct DeviceWeights {
   Shard shard;
   std::unique_ptr<WeightWindow> window;  // null: the shard is whole
 };
 
-// The weights of a device from the files of its blocks, which were checked: streamed if the graphs
-// say so, else all of them. What is to stay in memory is looked for in `memory`, which keeps it;
-// what is there and not needed is freed before anything is loaded. Throws Error as WeightWindow
-// does.
+// Opens the weights of a device from the checked files of its blocks: streamed if the graphs say
+// so, else all of them. Resident weights come from `memory`, which keeps them; contents of `memory`
+// that are not needed are freed before anything is loaded. Throws Error as WeightWindow does.
 [[nodiscard]] DeviceWeights open_weights_of(const planner::Plan& plan, model::DeviceIndex self,
                                             const StepGraphs& graphs,
                                             std::span<const BlockFile> files,
@@ -155,11 +155,11 @@ struct DeviceRunOptions {
   RunOptions run;
   int threads = 1;
   KernelSet kernels = default_kernel_set();
-  Activity* activity = nullptr;  // told what the steps do; outlives the run, may be null
-  // Among emulated devices of this machine; null: this device need not wait to compute. Outlives
+  Activity* activity = nullptr;  // receives the progress of steps; outlives the run, may be null
+  // Turns among emulated devices of this machine; null: this device computes at any time. Outlives
   // the run.
   Turn* turn = nullptr;
-  // See RuntimeOptions; of a run that may have several steps in flight.
+  // See RuntimeOptions; for runs with several steps in flight.
   std::function<void(const std::string& reason)> on_failure{};
 };
 
@@ -170,24 +170,23 @@ class DeviceRun {
             Transport* transport);
 
   [[nodiscard]] StepGraphs& graphs() { return graphs_; }
-  // Executes a token's step twice, together with all other devices, and forgets it: caches, pages,
-  // connections and links are then as they are in the middle of a run.
+  // Executes a token's step twice, together with all other devices, and discards it: caches, pages,
+  // connections and links are then in the state of a running generation.
   void warm_up();
   // Compute::expect.
   void expect(std::int64_t steps) { compute_.expect(steps); }
-  // Runtime::step of step `i`; `tokens` are those of its rows, empty on devices that do not embed.
+  // Runtime::step for step `i`; `tokens` are those of its rows, empty on devices that do not embed.
   std::int32_t step(std::int32_t i, std::span<const std::int32_t> tokens,
                     const SampleToken& sample);
-  // Executes step `i` of a run that scores, the prompt in `batch`; leaves no times. Throws Error
+  // Executes step `i` of a run that scores, the prompt in `batch`; records no times. Throws Error
   // unless the batch is one text, from its beginning, that fits the workload.
   void score(std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> tokens,
              const SampleToken& sample);
   // Executes step `i` of a run that serves requests; `tokens` are empty on devices that do not
-  // embed. Throws Error unless the batch is within the run's capacity. An emulated device begins no
-  // earlier than `not_before`, for which the master has waited: requests may arrive while it idles.
-  // (Workers begin with the master's messages.)
-  // Where the run may have several steps in flight, and this one has a finish here, only what comes
-  // before that is executed, and nothing returned: finish() does the rest.
+  // embed. Throws Error unless the batch is within the run's capacity. An emulated master begins no
+  // earlier than `not_before`, for which it has waited, as requests may arrive while it idles;
+  // workers begin with the master's messages. If several steps may be in flight and this one has an
+  // epilogue here, executes only what comes before it and returns nothing: finish() does the rest.
   struct Served {
     std::vector<std::int64_t> sampled_ns;  // end of each sample here, in order of rows
     std::int64_t end_ns = 0;               // of the cpu lane's last task
@@ -195,31 +194,31 @@ class DeviceRun {
   std::optional<Served> serve(std::int32_t i, const model::Batch& batch,
                               std::span<const std::int32_t> tokens, const SampleToken& sample,
                               Clock::time_point not_before = {});
-  // Returns when the messages were there that the first finish to come waits for; nothing if they
-  // were not before `deadline`.
+  // Returns when the messages of the first outstanding epilogue arrived; nothing if they did not
+  // before `deadline`.
   [[nodiscard]] std::optional<Clock::time_point> await_finish(Clock::time_point deadline) {
     return runtime_.await_finish(deadline);
   }
-  // Executes the first finish to come.
+  // Executes the first outstanding epilogue.
   Served finish(const SampleToken& sample);
-  // Returns when all payloads of all steps have passed; to be called before report().
+  // Waits until all payloads of all steps have been sent; call before report().
   void settle();
   // Makes the present and every future step throw Error(reason). Any thread.
   void cancel(const std::string& reason) noexcept;
 
-  // The records of every step so far, which are then the caller's; empty unless they are kept.
+  // Moves the records of every step so far to the caller; empty unless records are kept.
   [[nodiscard]] TimeLog take_records() {
     return options_.run.keep_records ? std::exchange(times_, {}) : TimeLog{};
   }
   [[nodiscard]] DeviceReport report() const;
   [[nodiscard]] std::span<const float> logits() const { return compute_.logits(); }
-  // The last hidden state of every row, [prompt, hidden]: of an encoder, after its step, on the
-  // master.
+  // Returns the last hidden state of every row, [prompt, hidden]: on the master, after an encoder's
+  // step.
   [[nodiscard]] std::vector<float> hidden() const;
 
  private:
-  // Steps that are over leave their records, or none but the first if `all` is not set and there is
-  // room for another step.
+  // Takes the records of finished steps: of all, or if `all` is not set at most of the first, and
+  // only if there is room for another step.
   void take_done(bool all);
   [[nodiscard]] static Served served_of(const model::TaskGraph& graph,
                                         std::span<const TaskTime> records);

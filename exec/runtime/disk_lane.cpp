@@ -37,7 +37,7 @@ void DiskLane::set_up(std::int64_t number, const DiskProgram& program, bool foll
   announced_ = number;
 }
 
-// What has been loaded stays loaded. Nothing of the step is done yet, so its events begin anew.
+// Finished loads stay. Nothing of the step has been done, so its events start anew.
 void DiskLane::replace(Step& announced, const DiskProgram& now) {
   require(std::ranges::equal(announced.program->loads, now.loads,
                              [](const DiskLoad& a, const DiskLoad& b) {

@@ -1,7 +1,7 @@
 #pragma once
 
 // The disk lane of one device: a thread that loads weight blocks in the order of the graph, as far
-// ahead as the graph's edges let it, also into the step after the present one.
+// ahead as the graph's edges allow, also into the next step.
 
 #include <array>
 #include <atomic>
@@ -20,10 +20,10 @@
 namespace tandem::exec {
 
 struct DiskLaneOptions {
-  // Emulated disk, bytes a second: a load takes its bytes / rate from when it may start, whatever
-  // the real disk does. 0: loads take what they take.
+  // Emulated disk, bytes a second: a load takes bytes / rate from its earliest start, whatever the
+  // real disk does. 0: no emulation.
   double rate = 0.0;
-  // Called on the lane's thread with the reason of its failure; cancel everything here.
+  // Called on the lane's thread with the reason of its failure; should cancel everything.
   std::function<void(const std::string& reason)> on_failure{};
 };
 
@@ -42,31 +42,31 @@ class DiskLane {
   DiskLane(const DiskLane&) = delete;
   DiskLane& operator=(const DiskLane&) = delete;
 
-  // Room for the loads of `program`, and the thread: at start-up, so that steps allocate nothing.
+  // Allocates for the loads of `program` and starts the thread: at start-up, so that steps allocate
+  // nothing.
   void reserve(const DiskProgram& program);
-  // The step `now`, after which comes `next` (null: not known, or none): its loads begin during the
-  // step, as far as they depend on it no more. Both were reserved and stay until the step after
-  // `next` begins. Another program than the one that was announced may come, if it loads the same
-  // blocks in the same order: a batch of another structure, announced before it was known. Throws
+  // Begins step `now`, to be followed by `next` (null: unknown, or none), whose loads begin during
+  // the step as far as they no longer depend on it. Both were reserved and stay until the step
+  // after `next` begins. Another program than the announced one may follow if it loads the same
+  // blocks in the same order: a batch of another structure, unknown at that time. Throws
   // logic_error if it does not.
   void begin(const DiskProgram& now, const DiskProgram* next);
-  // Load number `position` of the step; waits until it is done, however slow the disk. Throws Error
-  // if cancelled.
+  // Waits for load number `position` of the step, however slow the disk. Throws Error if cancelled.
   [[nodiscard]] const LoadedBlock& await(std::int32_t position);
-  // When it was. After await() or finish(), until the next begin().
+  // Returns its times. After await() or finish(), until the next begin().
   [[nodiscard]] const Times& times(std::int32_t position) const;
-  // What loads wait for, DiskProgram::events, is done since `when`.
+  // Marks an event that loads wait for (DiskProgram::events) as done since `when`.
   void done(std::int32_t event, TimePoint when);
-  // Returns when all loads of the step are done. Throws Error if cancelled.
+  // Waits for all loads of the step. Throws Error if cancelled.
   void finish();
-  // No load starts before `when`, on an emulated disk.
+  // On an emulated disk: no load starts before `when`.
   void available(TimePoint when);
-  // Ends the thread, after what it reads now; idempotent.
+  // Ends the thread after the current read; idempotent.
   void stop() noexcept;
-  // Every present and future call throws Error(reason). Any thread.
+  // Makes every current and future call throw Error(reason). Any thread.
   void cancel(const std::string& reason) noexcept;
 
-  // How far the real disk was behind the emulated one's schedule, at most.
+  // Returns the largest delay of the real disk relative to the emulated one's schedule.
   [[nodiscard]] double max_late_s() const;
 
  private:
@@ -87,7 +87,7 @@ class DiskLane {
   void set_up(std::int64_t number, const DiskProgram& program, bool follows);
   void work();
   void load(std::unique_lock<std::mutex>& lock);
-  // Whether the next load may start; then `since` is when its last dependency was done.
+  // Returns whether the next load may start; sets `since` to the end of its last dependency.
   [[nodiscard]] bool may_load(TimePoint& since);
   [[nodiscard]] bool events_done(const Step& of, const std::vector<std::int32_t>& events,
                                  TimePoint& since) const;
@@ -97,16 +97,16 @@ class DiskLane {
   DiskLaneOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::array<Step, 3> steps_;    // the one before, the present one, the next
-  std::int64_t present_ = -1;    // number of the step under way
-  std::int64_t announced_ = -1;  // of the last step that may be loaded
+  std::array<Step, 3> steps_;    // previous, current, next
+  std::int64_t present_ = -1;    // number of the current step
+  std::int64_t announced_ = -1;  // number of the last step that may be loaded
   std::int64_t loading_ = 0;     // of the step that the thread loads
   TimePoint due_;                // emulated: the disk is free
   double max_late_s_ = 0.0;
   bool stopping_ = false;
   bool cancelled_ = false;
   std::string reason_;
-  std::atomic<bool> interrupt_ = false;  // of a read
+  std::atomic<bool> interrupt_ = false;  // interrupts a read
   std::thread thread_;
 };
 

@@ -7,7 +7,7 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/channel_slots.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -29,7 +29,7 @@ class LaneProgramBuilder {
       if (role != LaneRole::none) own_.push_back(i);
       if (role == LaneRole::outgoing) ends.push_back(at(i).peer);
     }
-    places_ = model::message_places(graph, ends);
+    schedule_ = model::message_schedule(graph, ends);
   }
 
   LanePrograms build() {
@@ -51,10 +51,11 @@ class LaneProgramBuilder {
 
  private:
   const Task& at(TaskIndex i) const { return graph_.tasks()[static_cast<std::size_t>(i)]; }
-  // The task at whose place the transfer is taken up here.
+  // Returns the task at whose place this device handles the transfer.
   [[nodiscard]] TaskIndex place(TaskIndex transfer) const {
     const auto i = static_cast<std::size_t>(transfer);
-    return role_of(at(transfer)) == LaneRole::outgoing ? places_.capture[i] : places_.delivery[i];
+    return role_of(at(transfer)) == LaneRole::outgoing ? schedule_.capture[i]
+                                                       : schedule_.delivery[i];
   }
 
   LaneRole role_of(const Task& task) const {
@@ -66,22 +67,23 @@ class LaneProgramBuilder {
     return task.lane == LaneKind::disk ? LaneRole::disk : LaneRole::cpu;
   }
 
-  // A finish may come after other steps have begun: it may need nothing that is in memory.
+  // An epilogue may run after other steps have begun: it must not depend on values in memory.
   void check_finish(TaskIndex i) const {
-    const TaskIndex finish = graph_.finish();
+    const TaskIndex epilogue = graph_.epilogue();
     for (const TaskIndex d : graph_.dependencies(i)) {
-      const bool earlier = role_of(at(d)) == LaneRole::incoming ? place(d) < finish : d < finish;
+      const bool earlier =
+          role_of(at(d)) == LaneRole::incoming ? place(d) < epilogue : d < epilogue;
       if (!earlier) continue;
-      throw Error("task graph: task " + std::to_string(i) + " of the finish on device " +
+      throw Error("task graph: task " + std::to_string(i) + " of the epilogue on device " +
                   std::to_string(device_) + " depends on task " + std::to_string(d) +
-                  " before it, expected a message that the finish receives");
+                  " before it, expected a message that the epilogue receives");
     }
   }
 
   void check_dependencies() const {
     for (const TaskIndex i : own_) {
       if (role_of(at(i)) == LaneRole::incoming) continue;  // its sender waits for them
-      if (graph_.finishes() && i >= graph_.finish()) check_finish(i);
+      if (graph_.has_epilogue() && i >= graph_.epilogue()) check_finish(i);
       for (const TaskIndex d : graph_.dependencies(i)) {
         if (role_of(at(d)) == LaneRole::none) {
           throw Error("task graph: task " + std::to_string(i) + " of device " +
@@ -139,7 +141,7 @@ class LaneProgramBuilder {
   }
 
   void collect_channels(LanePrograms& programs) const {
-    for (const model::ChannelSlots& end : model::channel_slots(graph_, places_, device_)) {
+    for (const model::ChannelSlots& end : model::channel_slots(graph_, schedule_, device_)) {
       ChannelProgram channel{.peer = end.peer,
                              .messages = {},
                              .slots = end.slots,
@@ -171,8 +173,8 @@ class LaneProgramBuilder {
     for_each(programs.incoming,
              [&](ChannelMessage& message, MessageRef at) { arrivals.emplace(message.task, at); });
     for_each(programs.outgoing, [&](ChannelMessage& message, MessageRef at) {
-      if (!places_.is_relay(message.task)) return;
-      message.source = arrivals.at(places_.source[static_cast<std::size_t>(message.task)]);
+      if (!schedule_.is_relay(message.task)) return;
+      message.source = arrivals.at(schedule_.source[static_cast<std::size_t>(message.task)]);
       programs.relayed_bytes += static_cast<double>(message.bytes);
       ChannelProgram& from = programs.incoming[static_cast<std::size_t>(message.source.channel)];
       from.passes_on = true;
@@ -201,7 +203,7 @@ class LaneProgramBuilder {
     const auto add = [&](const std::vector<ChannelProgram>& channels, Action::Kind kind, int rank) {
       for (std::size_t c = 0; c < channels.size(); ++c) {
         for (std::size_t m = 0; m < channels[c].messages.size(); ++m) {
-          if (channels[c].messages[m].source.exists()) continue;  // nobody captures a relay
+          if (channels[c].messages[m].source.exists()) continue;  // relays are not captured
           const TaskIndex i = channels[c].messages[m].task;
           keyed.emplace_back(place(i), rank, i,
                              Action{.kind = kind,
@@ -219,14 +221,15 @@ class LaneProgramBuilder {
     });
     programs.actions.reserve(keyed.size());
     for (const auto& entry : keyed) programs.actions.push_back(std::get<3>(entry));
-    programs.finish = static_cast<std::size_t>(std::ranges::count_if(keyed, [&](const auto& entry) {
-      return !graph_.finishes() || std::get<0>(entry) < graph_.finish();
-    }));
+    programs.epilogue =
+        static_cast<std::size_t>(std::ranges::count_if(keyed, [&](const auto& entry) {
+          return !graph_.has_epilogue() || std::get<0>(entry) < graph_.epilogue();
+        }));
   }
 
   const TaskGraph& graph_;
   DeviceIndex device_;
-  model::MessagePlaces places_;
+  model::MessageSchedule schedule_;
   std::vector<TaskIndex> own_;  // tasks of this device and both ends of transfers, ascending
   std::map<TaskIndex, std::int32_t> events_;
   std::int32_t event_count_ = 0;

@@ -1,7 +1,6 @@
 #pragma once
 
-// What one device does in a step, worked out once for a graph and used for every step of its
-// structure.
+// One device's program for a step, made once for a graph and used for every step of its structure.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,12 +13,12 @@
 
 namespace tandem::exec {
 
-// One thing that the computing thread does. It does them in order; that order alone decides which
-// values a task sees, whenever messages come and go.
+// An action of the computing thread. Actions run in order, and that order alone decides which
+// values a task sees, whenever messages arrive.
 struct Action {
   enum class Kind : std::uint8_t {
     run,      // execute a cpu task
-    capture,  // take the payload of an outgoing transfer and hand it to its channel (no relay's)
+    capture,  // copy the payload of an outgoing transfer into its channel (relays: none)
     deliver,  // wait for an incoming transfer and write it into its buffer
     await,    // wait for a load
   };
@@ -44,10 +43,10 @@ struct ChannelMessage {
   std::size_t bytes = 0;  // payload
   std::int32_t slot = 0;
   std::int32_t previous = -1;  // the message that had the slot before; -1: none
-  // Of weights, set by the runtime: where they lie at their sender, and where they visit; null: the
+  // Of weights, set by the runtime: their memory at the sender, and at the receiver; null: the
   // payload waits in its slot.
   const std::byte* lies_at = nullptr;
-  std::byte* visits = nullptr;
+  std::byte* gathered = nullptr;
   MessageRef source{};               // of a relay: the incoming message that it passes on
   std::vector<MessageRef> relays{};  // of an incoming message: the outgoing ones that pass it on
 };
@@ -57,17 +56,18 @@ struct ChannelProgram {
   std::vector<ChannelMessage> messages;  // in program order, which is the order on the wire
   std::int32_t slots = 0;
   std::size_t slot_bytes = 0;    // the largest message that waits in one
-  std::size_t direct_bytes = 0;  // the largest that waits in none, as weights
-  bool passes_on = false;        // incoming: some message of it is passed on as it arrives
+  std::size_t direct_bytes = 0;  // the largest without a slot, as weights
+  bool passes_on = false;        // incoming: has a message that is relayed on arrival
 
-  // Whether a device of its own would send and receive them on its computing thread.
+  // Returns whether messages are small enough for a computing thread to send and receive them
+  // itself.
   [[nodiscard]] bool by_computing_thread() const {
     return static_cast<double>(largest_bytes()) <= model::kInlineBytes;
   }
   [[nodiscard]] std::size_t largest_bytes() const { return std::max(slot_bytes, direct_bytes); }
 };
 
-// A load as its lane sees it. An event is the end of a cpu task of this device that loads wait for.
+// A load of the disk lane. An event is the end of a cpu task of this device that loads wait for.
 struct DiskLoad {
   model::TaskIndex task = 0;
   std::vector<std::int32_t> events{};          // of the same step
@@ -83,25 +83,23 @@ struct DiskProgram {
 
 struct LanePrograms {
   std::vector<Action> actions;
-  std::size_t finish = 0;                // the first action of the finish; all that follow are, too
+  std::size_t epilogue = 0;              // its first action; all later actions belong to it, too
   std::vector<ChannelProgram> outgoing;  // by peer, ascending
   std::vector<ChannelProgram> incoming;
   DiskProgram disk;
-  std::size_t records = 0;     // of TaskTime that a step makes
-  double relayed_bytes = 0.0;  // of payloads that are sent without being captured
+  std::size_t records = 0;     // of TaskTime per step
+  double relayed_bytes = 0.0;  // of payloads sent without a capture
 };
 
-// The programs of `device`, equivalent to executing the whole graph serially in index order:
-//   a cpu task is run in index order;
-//   captures and deliveries stand among them as model/graph/message_places.hpp says, which is where
-//   the predictors charge them.
-// Payloads wait in slots as model/graph/channel_slots.hpp says, so that no cyclic waiting can
-// arise. A task that depends on a transfer which this device sends may start when its payload is
-// captured; on a relay, when the message that it passes on is delivered. A load starts as soon as
-// the loads before it and the cpu tasks that it depends on are done; the computing thread waits for
-// it before the first task that depends on it, after everything else that the task waits for.
-// Throws Error if the graph makes a task of this device depend on one that it cannot know to be
-// done.
+// Makes the programs of `device`, equivalent to executing the whole graph serially in index order.
+// Cpu tasks run in index order. Captures and deliveries are placed among them by
+// model/graph/message_schedule.hpp, where predictors charge them, too. Payloads wait in slots by
+// model/graph/channel_slots.hpp, which excludes deadlock. A task that depends on a transfer that
+// this device sends may start once its payload is captured; on a relay, once the message that it
+// passes on is delivered. A load starts as soon as the loads before it and the cpu tasks it depends
+// on are done; the computing thread waits for it before the first task that depends on it, after
+// all other dependencies of that task. Throws Error if the graph makes a task of this device depend
+// on one whose end the device cannot observe.
 [[nodiscard]] LanePrograms make_lane_programs(const model::TaskGraph& graph,
                                               model::DeviceIndex device);
 

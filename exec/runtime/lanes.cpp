@@ -38,8 +38,8 @@ void ChannelLane::declare(std::int64_t bytes) {
 
 void ChannelLane::reserve(const ChannelProgram& program) {
   require(program.peer == peer_, "ChannelLane: program of another channel");
-  // Slots of different structures lie differently: begin() says how those of its step do. Another
-  // step may be in flight here, whose payloads stay where they are.
+  // Slots of different structures have different sizes: begin() sets those of its step. Another
+  // step may be in flight here, whose payloads must not move.
   require(static_cast<std::size_t>(program.slots) * program.slot_bytes <= storage_.size(),
           "ChannelLane: messages take no more room than was declared");
   if (needs_thread(program)) start();
@@ -90,7 +90,7 @@ void ChannelLane::cancel(const std::string& reason) noexcept {
 }
 
 std::span<std::byte> ChannelLane::slot(const ChannelMessage& message) {
-  if (message.visits != nullptr) return {message.visits, message.bytes};
+  if (message.gathered != nullptr) return {message.gathered, message.bytes};
   return {storage_.data() + static_cast<std::size_t>(message.slot) * slot_bytes_, message.bytes};
 }
 
@@ -188,14 +188,14 @@ void OutgoingLane::offer(std::int32_t position, Clock::time_point ready, bool re
   {
     const std::lock_guard lock(mutex());
     ready_[static_cast<std::size_t>(position)] = 1;
-    if (sent_ != position || sending_) return;  // whoever sends those before it sees to it
+    if (sent_ != position || sending_) return;  // the thread that sends those before it will
     sending_ = true;
   }
   const ChannelMessage& next = message(position);
   std::optional<MessageTimes> done;
   if (has_turn()) done = transport().try_send(peer(), tag(next), payload(next));
   if (done) {
-    // What the computing thread itself does is its own time, not the channel's.
+    // The computing thread's own work is its time, not the channel's.
     times = {.start = relayed ? ready : done->sent, .sent = done->sent};
     sent(position);
     return;
@@ -207,9 +207,9 @@ void OutgoingLane::offer(std::int32_t position, Clock::time_point ready, bool re
   changed().notify_all();
 }
 
-// By whoever was sending it.
+// By the thread that was sending it.
 void OutgoingLane::sent(std::int32_t position) {
-  // Of the step, which may be over when the lock is released.
+  // Copied, as the step may be over when the lock is released.
   const MessageRef source = message(position).source;
   IncomingLane* const from =
       source.exists() ? arriving_[static_cast<std::size_t>(source.channel)] : nullptr;
@@ -232,7 +232,7 @@ void OutgoingLane::transfer() {
     sending_ = true;
   }
   const Clock::time_point free = await_turn();
-  // It stays: nobody else moves it meanwhile.
+  // It stays: no other thread moves it meanwhile.
   const std::int32_t position = sent_;
   const ChannelMessage& next = message(position);
   Times& times = times_[static_cast<std::size_t>(position)];
@@ -346,7 +346,7 @@ void IncomingLane::receive(std::int32_t position) {
   }
   Clock::time_point when = times.arrived;
   if (program().passes_on && program().by_computing_thread() && options().thread_time) {
-    // This thread does what the computing thread does elsewhere.
+    // This thread does the computing thread's work here.
     if (position > 0) when = std::max(when, arrivals_[static_cast<std::size_t>(position) - 1]);
     when += options().thread_time(model::TaskKind::deliver, next.bytes);
   }

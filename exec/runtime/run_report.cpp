@@ -1,4 +1,4 @@
-// What devices tell each other about a run, as text and bytes.
+// Reports of devices about a run, as text and bytes.
 
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -5,11 +5,12 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "exec/runtime/run_spans.hpp"
 #include "model/base/error.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/work.hpp"
 
 namespace tandem::exec {
@@ -23,7 +24,7 @@ constexpr double kSteadyTolerance = 0.01;
 
 constexpr double kNobodyKnows = std::numeric_limits<double>::quiet_NaN();
 
-// What a run gives a device to do, from its graphs: only times have to be told.
+// The work of a device in a run, from its graphs: reports need to contain times only.
 struct DeviceWork {
   struct Channel {
     std::int64_t count = 0;
@@ -47,9 +48,9 @@ std::vector<DeviceWork> work_of_run(const planner::Plan& plan, model::Steps& ste
   const auto count = [&](DeviceIndex d, TaskKind kind, std::int64_t times) {
     device(d).counts.at(static_cast<std::size_t>(kind)) += times;
   };
-  // What a step moves does not depend on what came before it.
+  // The traffic of a step does not depend on earlier steps.
   const auto add = [&](const model::TaskGraph& graph, std::int64_t times) {
-    const model::MessagePlaces places = model::message_places(graph);
+    const model::MessageSchedule schedule = model::message_schedule(graph);
     for (model::TaskIndex i = 0; i < graph.size(); ++i) {
       const model::Task& task = graph.tasks()[static_cast<std::size_t>(i)];
       const bool moves = task.lane != model::LaneKind::cpu || task.kind == TaskKind::fetch;
@@ -62,7 +63,7 @@ std::vector<DeviceWork> work_of_run(const planner::Plan& plan, model::Steps& ste
         device(task.device).bytes_loaded += bytes;
         continue;
       }
-      if (!places.is_relay(i)) count(task.device, TaskKind::capture, times);
+      if (!schedule.is_relay(i)) count(task.device, TaskKind::capture, times);
       count(task.peer, TaskKind::deliver, times);
       for (DeviceWork::Channel* end :
            {&device(task.device).sent[task.peer], &device(task.peer).received[task.device]}) {
@@ -71,16 +72,17 @@ std::vector<DeviceWork> work_of_run(const planner::Plan& plan, model::Steps& ste
       }
     }
   };
-  struct Alike {
+  struct Structure {
     std::int32_t first = 0;  // step of it
     std::int64_t steps = 0;
   };
-  std::map<std::shared_ptr<const char>, Alike> structures;
+  std::map<std::shared_ptr<const char>, Structure> structures;
   for (std::int32_t i = 0; i < steps.count(); ++i) {
-    Alike& alike = structures[steps.graph(i).structure()];
-    if (alike.steps++ == 0) alike.first = i;
+    Structure& structure = structures[steps.graph(i).structure()];
+    if (structure.steps++ == 0) structure.first = i;
   }
-  for (const auto& [key, alike] : structures) add(steps.graph(alike.first), alike.steps);
+  for (const auto& [key, structure] : structures)
+    add(steps.graph(structure.first), structure.steps);
   return devices;
 }
 
@@ -91,11 +93,11 @@ const ChannelTally* find_channel(const DeviceTally& tally, DeviceIndex peer, boo
   return found == tally.channels.end() ? nullptr : &*found;
 }
 
-// What is wrong with a tally of `steps` steps of `work`; empty: nothing.
+// Returns the fault in a tally of `steps` steps of `work`; empty: none.
 std::string fault_of(const DeviceTally& tally, const DeviceWork& work, std::int32_t steps) {
   if (work.idle()) return tally.channels.empty() ? "" : "channels, expected none";
-  const auto expected = [](const std::string& what, std::int64_t told, std::int64_t truth) {
-    return std::to_string(told) + " " + what + ", expected " + std::to_string(truth);
+  const auto expected = [](const std::string& what, std::int64_t reported, std::int64_t truth) {
+    return std::to_string(reported) + " " + what + ", expected " + std::to_string(truth);
   };
   if (tally.steps != steps) return expected("steps", tally.steps, steps);
   for (std::size_t k = 0; k < tally.kinds.size(); ++k) {
@@ -110,8 +112,8 @@ std::string fault_of(const DeviceTally& tally, const DeviceWork& work, std::int3
   }
   for (const bool sends : {true, false}) {
     for (const auto& [peer, channel] : sends ? work.sent : work.received) {
-      const ChannelTally* told = find_channel(tally, peer, sends);
-      const std::int64_t count = told == nullptr ? 0 : told->count;
+      const ChannelTally* reported = find_channel(tally, peer, sends);
+      const std::int64_t count = reported == nullptr ? 0 : reported->count;
       if (count == channel.count) continue;
       return expected(
           (sends ? "messages to device " : "messages from device ") + std::to_string(peer), count,
@@ -137,7 +139,7 @@ class Totals {
         origin_ns_(accounts[static_cast<std::size_t>(master)].report.tally.origin_ns),
         tick_s_(tick_s) {}
 
-  // Of a device that is missing, only what its channels carried.
+  // For a missing device, only the traffic of its channels.
   [[nodiscard]] model::DeviceTotals of(DeviceIndex device, const DeviceWork& work) const {
     model::DeviceTotals totals;
     for (const auto& [peer, channel] : work.sent) {
@@ -174,7 +176,7 @@ class Totals {
     return seconds(at_ns - account(device).clock_ahead_ns - origin_ns_);
   }
 
-  // Of all messages of a channel together; NaN if an end of it is missing.
+  // Returns the total time of a channel's messages; NaN if an end of it is missing.
   [[nodiscard]] double flights_s(DeviceIndex from, DeviceIndex to, std::int64_t count) const {
     if (account(from).missing || account(to).missing) return kNobodyKnows;
     const auto sum_at = [&](DeviceIndex self, DeviceIndex peer, bool sends) {
@@ -210,7 +212,7 @@ model::DeviceMetrics unknown_metrics(const std::string& name) {
           .stall_s = kNobodyKnows};
 }
 
-// A result says of devices that were lost before they reported that it knows nothing.
+// Marks the values of devices that were lost before their report as unknown.
 void leave_out_missing(const std::vector<DeviceAccount>& accounts, RunResult& merged) {
   for (std::size_t d = 0; d < accounts.size(); ++d) {
     if (!accounts[d].missing) continue;
@@ -230,6 +232,18 @@ void check_report(const planner::Plan& plan, model::Steps& steps, model::DeviceI
   check_tally(plan, work[static_cast<std::size_t>(device)], steps.count(), device,
               account.report.tally);
   if (records) check_records(plan, steps, device, account.times);
+}
+
+model::ResultOrigin origin_of(Pace pace) {
+  switch (pace) {
+    case Pace::real:
+      return model::ResultOrigin::measured;
+    case Pace::measured:
+      return model::ResultOrigin::measured_emulated;
+    case Pace::nominal:
+      return model::ResultOrigin::replayed;
+  }
+  throw std::logic_error("origin_of: no such pace");
 }
 
 RunResult merge(const planner::Plan& plan, model::Steps& steps,
@@ -255,7 +269,7 @@ RunResult merge(const planner::Plan& plan, model::Steps& steps,
   }
 
   RunResult merged;
-  merged.result.kind = "measured";
+  merged.result.origin = model::ResultOrigin::measured;  // an emulation says otherwise
   merged.result.evaluator = "exec";
   merged.result.plan = {.sha256 = planner::plan_sha256(plan),
                         .strategy = plan.strategy,

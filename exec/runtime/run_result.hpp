@@ -1,6 +1,6 @@
 #pragma once
 
-// From what each device saw to the result of the run.
+// The result of a run from the devices' reports.
 
 #include <string>
 #include <vector>
@@ -15,28 +15,29 @@ struct DeviceAccount {  // by DeviceIndex
   DeviceReport report;
   TimeLog times;                    // in order of steps; empty unless records are kept
   std::int64_t clock_ahead_ns = 0;  // its steady clock minus the master's
-  bool missing = false;             // the device was lost before it reported: nothing is known
+  bool missing = false;             // the device was lost before its report
 };
 
 struct RunResult {
   model::Result result;  // without environment, plan's file names and trace
-  model::Trace trace;    // empty unless asked for
+  model::Trace trace;    // empty unless requested
 };
 
-// Throws Error, naming the device, unless the account has what `device` sees of every task of its
-// own in these steps, and nothing else: in sums and, with `records`, one by one.
+// Throws Error, naming the device, unless the account covers exactly the tasks of `device` in these
+// steps: as sums and, with `records`, one by one.
 void check_report(const planner::Plan& plan, model::Steps& steps, model::DeviceIndex device,
                   const DeviceAccount& account, bool records);
 
-// Makes the result of a run out of the devices' tallies alone, so that it is the same with a trace
-// and without: a
-// cpu task's time is its device's; a transfer lasts from the sender's start to the receiver's
-// arrival, clocks aligned to the master's; captures and deliveries are kinds of their own. With
-// `keep_spans` the records make the trace, as merge_spans() says.
-// What only a device that is missing could know is NaN, or absent from the trace; no verdict on
-// steadiness is given then. Every time is divided by `dilation`. `served` has the steps that
-// requests made, in seconds since the master's first start; a generation has none. Throws as
-// check_report() does for every device that is not missing.
+// Of the times of a run at this pace.
+[[nodiscard]] model::ResultOrigin origin_of(Pace pace);
+
+// Returns the result of a run from the devices' tallies alone, so that it is the same with and
+// without a trace. A cpu task's time is its device's; a transfer lasts from the sender's start to
+// the receiver's arrival, with clocks aligned to the master's; captures and deliveries are separate
+// kinds. With `keep_spans` the records make the trace, by merge_spans(). What only a missing device
+// could report is NaN, or absent from the trace, and steadiness is then not judged. Every time is
+// divided by `dilation`. `served` has the requests' steps in seconds since the master's first
+// start; none for a generation. Throws as check_report() does for every device that is not missing.
 [[nodiscard]] RunResult merge(const planner::Plan& plan, model::Steps& steps,
                               const std::vector<DeviceAccount>& accounts, bool keep_spans,
                               double dilation = 1.0, std::vector<model::ServedStep> served = {});

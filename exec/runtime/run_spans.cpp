@@ -5,14 +5,14 @@
 #include <memory>
 
 #include "model/base/error.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/work.hpp"
 #include "model/predict/program.hpp"
 
 namespace tandem::exec {
 namespace {
 
-// Of any clock, and so far from every limit that differences cannot overflow.
+// Fits any clock, and is far enough from every limit that differences cannot overflow.
 constexpr std::int64_t kLatestSpan = std::int64_t{1} << 61;
 
 bool is_possible(const TaskTime& time) {
@@ -24,7 +24,7 @@ bool is_copy(const model::LaneAction& action) {
   return action.kind == model::TaskKind::capture || action.kind == model::TaskKind::deliver;
 }
 
-// Whether `device` has a record of the task.
+// Returns whether `device` has a record of the task.
 bool sees(model::DeviceIndex device, const model::Task& task) {
   return task.device == device || (task.lane == model::LaneKind::channel && task.peer == device);
 }
@@ -44,7 +44,7 @@ class StepSpans {
     for (std::vector<Times>* times : {&own_, &captures_, &deliveries_}) times->assign(tasks, {});
   }
 
-  // Of records that check_records() has seen.
+  // For records checked by check_records().
   void add(model::DeviceIndex device, const TaskTime& time, std::int64_t clock_ahead_ns) {
     const auto i = static_cast<std::size_t>(time.of());
     const bool channel = graph_.tasks()[i].lane == model::LaneKind::channel;
@@ -89,7 +89,7 @@ class StepSpans {
   }
 
  private:
-  // Whether an end of it is at a device that was lost before it reported.
+  // Returns whether an end of it is at a device that was lost before its report.
   [[nodiscard]] bool lost(const model::Task& task) const {
     return lost(task.device) || (task.lane == model::LaneKind::channel && lost(task.peer));
   }
@@ -115,8 +115,8 @@ class StepSpans {
     return model::work_of(plan_.model, graph_.batch(), task);
   }
 
-  // How long a cpu task waited for loads beyond its lane and everything else that it depends on.
-  // All of it on the device's own clock.
+  // Returns how long a cpu task waited for loads after its lane and all other dependencies were
+  // ready, on the device's own clock.
   [[nodiscard]] std::int64_t stall_ns(model::ActionIndex i,
                                       const std::vector<std::int64_t>& lane_end_ns) const {
     const model::LaneAction& action = program_.actions()[static_cast<std::size_t>(i)];
@@ -156,16 +156,18 @@ void check_records(const planner::Plan& plan, model::Steps& steps, model::Device
   auto next = times.begin();
   std::vector<char> seen;
   std::vector<char> copied;
-  std::map<std::shared_ptr<const char>, model::MessagePlaces> places_of;  // by TaskGraph::structure
+  std::map<std::shared_ptr<const char>, model::MessageSchedule>
+      schedules;  // by TaskGraph::structure
   for (std::int32_t step = 0; step < steps.count(); ++step) {
     const model::TaskGraph& graph = steps.graph(step);
-    const auto [known, is_new] = places_of.try_emplace(graph.structure());
-    if (is_new) known->second = model::message_places(graph);
-    const model::MessagePlaces& places = known->second;
-    // Of a transfer each end records the message and its copy; nobody captures a relay.
+    const auto [known, is_new] = schedules.try_emplace(graph.structure());
+    if (is_new) known->second = model::message_schedule(graph);
+    const model::MessageSchedule& schedule = known->second;
+    // Of a transfer each end records the message and its copy; relays are not captured.
     const auto copies = [&](model::TaskIndex task) {
       const model::Task& own = graph.tasks()[static_cast<std::size_t>(task)];
-      return own.lane == model::LaneKind::channel && (own.peer == device || !places.is_relay(task));
+      return own.lane == model::LaneKind::channel &&
+             (own.peer == device || !schedule.is_relay(task));
     };
     const auto name = [step](model::TaskIndex task) {
       return "step " + std::to_string(step) + " task " + std::to_string(task);

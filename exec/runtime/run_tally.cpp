@@ -76,7 +76,8 @@ void Tally::add(const model::TaskGraph& graph, std::span<const TaskTime> records
     }
   }
   if (first && !records.empty()) sum_.origin_ns = origin_ns;
-  // Before its first action a lane waits for nothing that could be told from the run's beginning.
+  // Before its first action a lane waits for nothing that could be distinguished from the run's
+  // beginning.
   lane_end_ns_ = began ? lane_end_ns : std::numeric_limits<std::int64_t>::max();
   if (loads) add_stalls(graph, records);
 }

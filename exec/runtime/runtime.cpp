@@ -111,8 +111,8 @@ std::int32_t Runtime::begin(std::int32_t step, const model::TaskGraph& graph,
     const LanePrograms& programs = flight.prepared->programs;
     flight.log.reserve(programs.records);
     enter(flight);
-    flight.finished = programs.finish == programs.actions.size();
-    return run(flight, 0, programs.finish, sample);
+    flight.finished = programs.epilogue == programs.actions.size();
+    return run(flight, 0, programs.epilogue, sample);
   });
 }
 
@@ -122,7 +122,7 @@ std::optional<Clock::time_point> Runtime::await_finish(Clock::time_point deadlin
     require(flight != flights_.end(), "Runtime: a step whose finish is to come");
     const LanePrograms& programs = flight->prepared->programs;
     Clock::time_point there{};
-    for (std::size_t i = programs.finish; i < programs.actions.size(); ++i) {
+    for (std::size_t i = programs.epilogue; i < programs.actions.size(); ++i) {
       const Action& action = programs.actions[i];
       if (action.kind != Action::Kind::deliver) continue;
       IncomingLane& lane = *lanes_of(*flight).incoming[static_cast<std::size_t>(action.channel)];
@@ -141,7 +141,7 @@ std::int32_t Runtime::finish(const SampleToken& sample) {
     require(flight != flights_.end(), "Runtime: a step whose finish is to come");
     last_ = &*flight;
     const LanePrograms& programs = flight->prepared->programs;
-    const std::int32_t token = run(*flight, programs.finish, programs.actions.size(), sample);
+    const std::int32_t token = run(*flight, programs.epilogue, programs.actions.size(), sample);
     flight->finished = true;
     return token;
   });
@@ -281,7 +281,7 @@ Pacer::Interval Runtime::capture(const model::Batch& batch, const model::Task& t
                    .size = model::copy_size(model::TaskKind::capture, task),
                    .computing_thread = channel.by_computing_thread()};
   pacer_->begin();
-  // What an announcement says has come by the control connection: only its bytes pass here.
+  // The announcement's contents came by the control connection: only its bytes pass here.
   if (model::is_announcement(task)) {
     std::ranges::fill(payload, std::byte{0});
   } else if (!lies) {

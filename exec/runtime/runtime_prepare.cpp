@@ -1,4 +1,4 @@
-// What a runtime works out and makes room for before steps of a graph are executed.
+// Prepares steps of a graph: lane programs and memory.
 
 #include <algorithm>
 #include <cstddef>
@@ -44,7 +44,7 @@ void Runtime::place_weights(const model::TaskGraph& graph, LanePrograms& program
     message.lies_at = compute_->sent_weights(task).data();
   });
   for_each(programs.incoming, [&](ChannelMessage& message, const model::Task& task) {
-    message.visits = compute_->visiting_weights(task).data();
+    message.gathered = compute_->gathered_weights_memory(task).data();
   });
 }
 
@@ -85,7 +85,7 @@ void Runtime::attach(const std::vector<ChannelProgram>& channels, std::size_t pl
         cancel(reason);
         if (options_.on_failure) options_.on_failure(reason);
       };
-      // Threads receive, so that a message is seen to have come while another step is computed.
+      // Threads receive, so that arrivals are recorded while another step is computed.
       all.push_back(std::make_unique<Lane>(*transport_, channel.peer,
                                            LaneOptions{.may_spin = options_.may_spin,
                                                        .threaded = options_.steps > 1,
@@ -100,7 +100,7 @@ void Runtime::attach(const std::vector<ChannelProgram>& channels, std::size_t pl
         all.back()->declare(room->bytes);
       }
     }
-    // Where rows are parted, a step that is smaller than another may need more room.
+    // If rows are split, a smaller step may need more room.
     if (options_.storage == nullptr || options_.steps == 1) {
       all[place]->declare(channel.slots * static_cast<std::int64_t>(channel.slot_bytes));
     }

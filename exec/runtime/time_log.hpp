@@ -9,10 +9,10 @@
 
 namespace tandem::exec {
 
-// When a device saw a task:
+// The times of a task on a device:
 //   a cpu task: its start and its end;
 //   a transfer, at its sender: when the channel took it and when the channel was free again;
-//   a transfer, at its receiver: twice when it arrived;
+//   a transfer, at its receiver: its arrival, twice;
 //   the copy that each of the two makes of it: start and end, under ~task (task 5's copy is -6).
 struct TaskTime {
   std::int32_t step = 0;
@@ -20,7 +20,7 @@ struct TaskTime {
   std::int64_t start_ns = 0;  // of the device's own steady clock
   std::int64_t end_ns = 0;
 
-  // Whether this is a capture's or a delivery's record.
+  // Returns whether this is the record of a capture or delivery.
   [[nodiscard]] bool copy() const { return task < 0; }
   [[nodiscard]] model::TaskIndex of() const { return copy() ? ~task : task; }
 };

@@ -47,7 +47,7 @@ void WaitNotice::watch() {
       const std::string text = options_.text();
       if (!text.empty()) options_.say(text);
     } catch (const std::exception&) {
-      // No memory for it, or a device that has just gone: the run itself says so.
+      // Out of memory, or a device has just gone: the run itself reports it.
     }
     lock.lock();
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Nobody shall wait without being told for whom.
+// Notices for long waits: what this device waits for.
 
 #include <chrono>
 #include <condition_variable>
@@ -14,12 +14,12 @@
 namespace tandem::exec {
 
 struct WaitNoticeOptions {
-  std::chrono::milliseconds first{5'000};  // without getting on, then half as often each time
-  std::function<std::string()> text;       // what this device waits for; empty: nothing to say
+  std::chrono::milliseconds first{5'000};  // without progress; the interval doubles each time
+  std::function<std::string()> text;       // what this device waits for; empty: no notice
   std::function<void(const std::string& text)> say;
 };
 
-// While it lives, a thread calls `say` when `activity` has not moved for a while.
+// During its lifetime a thread calls `say` when `activity` has made no progress for a while.
 class WaitNotice {
  public:
   // `activity` outlives the notice. Both functions of `options` are called on the thread.

@@ -12,6 +12,7 @@
 #include "exec/kernels/kernel_table.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "exec/session/emulated_devices.hpp"
+#include "exec/session/open_files.hpp"
 #include "exec/session/run_weights.hpp"
 #include "exec/weights/store/block_store.hpp"
 #include "model/base/error.hpp"
@@ -60,21 +61,22 @@ class Texts {
         texts_(options.serve ? options.serve->requests.size() : 1),
         tokens_(options.serve ? options.serve->requests.size() : 0) {}
 
-  void token(const std::vector<std::int32_t>& prompt, std::int32_t token) {
+  void token(const std::vector<std::int32_t>& prompt, std::int32_t token, double at_s) {
     std::string text;
     if (!any_) {
       for (const std::int32_t id : prompt) text += decoder_.push(id);
     }
     any_ = true;
     tell(0, text + decoder_.push(token));
-    if (options_.on_token) options_.on_token();
+    if (options_.on_token) options_.on_token({.at_s = at_s});
   }
 
   // Texts of many requests come one by one, each when its request has ended.
-  void token(std::size_t request, std::int32_t token, bool last) {
+  void token(std::int32_t token, const TokenMoment& moment) {
+    const std::size_t request = moment.request;
     tokens_[request].push_back(token);
-    if (options_.on_token) options_.on_token();
-    if (!last) return;
+    if (options_.on_token) options_.on_token(moment);
+    if (!moment.is_last) return;
     StreamingDecoder decoder(tokenizer_);
     std::string text;
     for (const std::int32_t id : options_.serve->requests[request].prompt_ids)
@@ -127,8 +129,20 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
   if (const auto* remote = std::get_if<RemoteAt>(&options.devices)) {
     run.workers = remote->workers;
     run.key = remote->key;
+    if (const auto& testbed = remote->testbed) {
+      run.pace = Pace::measured;
+      run.dilation = testbed->dilation;
+      run.turn = testbed->turn;
+      run.one_machine = true;
+    }
   }
   return run;
+}
+
+// Null: the other devices are not in namespaces of this machine.
+const TestbedRun* testbed_of(const ExecuteOptions& options) {
+  const auto* const remote = std::get_if<RemoteAt>(&options.devices);
+  return remote != nullptr && remote->testbed ? &*remote->testbed : nullptr;
 }
 
 // Of the profiles of devices that are this machine: emulated ones, or the master. Remote workers
@@ -154,6 +168,8 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
               const EmulatedDevices* emulated, Execution& done) {
   auto& environment = done.result.environment;
   environment["machine"] = machine();
+  if (std::string processor = processor_here(); !processor.empty())
+    environment["processor"] = std::move(processor);
   environment["instruction_sets"] = kernels_of(options.kernels).instruction_sets();
   const bool tuned = options.kernels == KernelSet::tuned;
   if (std::string chosen = kernel_choice(); tuned && !chosen.empty())
@@ -176,6 +192,10 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
     emulated->describe(done.result);
   } else if (const auto* remote = std::get_if<RemoteAt>(&options.devices)) {
     environment["transport"] = remote->key ? "TCP, TLS 1.3" : "TCP, not encrypted";
+    if (const auto& testbed = remote->testbed) {
+      done.result.origin = model::ResultOrigin::measured_testbed;
+      environment.insert(testbed->environment.begin(), testbed->environment.end());
+    }
   } else {
     environment["transport"] = "none";
   }
@@ -203,6 +223,7 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   if (run.kernels == KernelSet::tuned) choose_integer_kernels(run.cache_dir);
   std::optional<RunWeights> weights;
   if (options.digest_weights) weights.emplace(options.weights, plan.model);
+  if (testbed_of(options) != nullptr) check_open_files(plan, run.weights, /*one_machine=*/true);
   std::optional<EmulatedDevices> emulated;
   if (const auto* on = std::get_if<EmulatedOn>(&options.devices)) {
     emulated.emplace(plan, on->pace, on->dilation);
@@ -210,10 +231,15 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
     emulated->start(on->program, run);
   }
   Texts texts(options, tokenizer);
-  run.on_token = [&](std::int32_t token) { texts.token(run.prompt, token); };
+  Clock::time_point begin = start;
+  run.on_begin = [&] { begin = Clock::now(); };
+  const auto passed_s = [&] {
+    return std::chrono::duration<double>(Clock::now() - begin).count() / run.dilation;
+  };
+  run.on_token = [&](std::int32_t token) { texts.token(run.prompt, token, passed_s()); };
   if (run.serve) {
     run.serve->on_token = [&](std::size_t request, std::int32_t token, bool last) {
-      texts.token(request, token, last);
+      texts.token(token, {.request = request, .is_last = last, .at_s = passed_s()});
       if (options.serve->on_token) options.serve->on_token(request, token, last);
     };
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// A plan in, tokens out: the page that a program needs to execute a plan. Everything else of exec/
-// is behind it. tests/consumer/consumer.cpp is a program that uses it.
+// A plan in, tokens out: what `tandem run` and the library (include/tandem/run.hpp) execute a plan
+// with. Everything else of exec/ is behind it.
 //
 // A plan comes from a file that `tandem plan` wrote (planner/plan/plan.hpp), or from a search
 // (planner/search/search.hpp; planner/search/local_plan.hpp for this machine alone):
@@ -24,6 +24,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +34,7 @@
 
 #include "exec/compute/sampling.hpp"
 #include "exec/emulation/pacer.hpp"
+#include "exec/emulation/turn.hpp"
 #include "exec/kernels/kernel_set.hpp"
 #include "exec/session/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
@@ -52,10 +55,26 @@ struct EmulatedOn {
   std::optional<double> dilation{};  // how much more slowly their time passes; none: as is needed
 };
 
+// This process and the other devices are in network namespaces of one machine (exec/testbed): paced
+// as the plan's platform says, by the wall clock.
+struct TestbedRun {
+  std::shared_ptr<Turn> turn;  // of all devices, to compute
+  double dilation = 1.0;       // so many times slower than the platform's are the links, too
+  std::map<std::string, std::string> environment{};  // of the result: how the network is made
+};
+
 // The plan's other devices are machines on which `tandem worker` listens.
 struct RemoteAt {
-  std::vector<Endpoint> workers{};  // by DeviceIndex, as parse_hosts() reads them
-  std::optional<Key> key{};         // the key that all share; none: nothing is encrypted
+  std::vector<Endpoint> workers{};      // by DeviceIndex, as parse_hosts() reads them
+  std::optional<Key> key{};             // the key that all share; none: nothing is encrypted
+  std::optional<TestbedRun> testbed{};  // none: machines of their own, at their own speed
+};
+
+// A token that was chosen.
+struct TokenMoment {
+  std::size_t request = 0;
+  bool is_last = false;  // its request has ended; known of many requests only
+  double at_s = 0.0;     // since the first step began, in the devices' time
 };
 
 struct ExecuteOptions {
@@ -87,7 +106,7 @@ struct ExecuteOptions {
   // on_text is told more of the text, prompt included; of many requests, each whole text once its
   // request has ended.
   std::function<void(std::size_t request, std::string_view text)> on_text;
-  std::function<void()> on_token;  // a token was chosen, its text told
+  std::function<void(const TokenMoment& token)> on_token;  // after on_text
   // What each token of one prompt was chosen from: a logit for each token of the vocabulary.
   std::function<void(std::span<const float> logits)> on_logits;
   std::function<void(const std::string& stage)> on_stage;   // what is done before the first token
@@ -103,7 +122,7 @@ struct Execution {
   std::int64_t prompt_tokens = 0;  // of the only request
   model::Result result;            // what was measured, as `tandem run --out` writes it
   model::Trace trace;              // empty without a timeline
-  double drift = 0.0;              // of this machine's speed; emulated at measured pace only
+  double drift = 0.0;              // of this machine's speed; at measured pace only
   Clock::time_point ready;         // when everything was in place, and the first step began
 };
 

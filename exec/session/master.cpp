@@ -43,6 +43,11 @@ class GenerationRun {
  private:
   [[nodiscard]] const RunOptions& run() const { return session_.options(); }
 
+  void begin(Generation& generation) {
+    generation.ready = Clock::now();
+    if (options_.on_begin) session_.voice().with(options_.on_begin);
+  }
+
   Generation execute() {
     Generation generation;
     generation.tokens.reserve(static_cast<std::size_t>(session_.graphs().count()));
@@ -52,7 +57,7 @@ class GenerationRun {
     if (run().pace == Pace::measured) drift.emplace(options_.turn.get());
     session_.voice().stage("");
     std::vector<std::int32_t> tokens = options_.prompt;
-    generation.ready = Clock::now();
+    begin(generation);
     for (std::int32_t i = 0; i < session_.graphs().count(); ++i) {
       session_.check();
       session_.announce(i, session_.graphs().at(i).batch(), tokens);
@@ -86,7 +91,7 @@ class GenerationRun {
     if (run().pace == Pace::measured) drift.emplace(options_.turn.get());
     session_.voice().stage("");
     Generation generation;
-    generation.ready = Clock::now();
+    begin(generation);
     serving_->run(
         generation.ready,
         {.wait_until = [this](Clock::time_point when,
@@ -156,7 +161,7 @@ class GenerationRun {
     }
     result.tokens = generation.tokens;
     if (options_.serve) fill_served(accounts, generation.run);
-    if (run().pace != Pace::real) result.pace = std::string(to_string(run().pace));
+    result.origin = origin_of(run().pace);
     double worst_mean_s = 0.0;
     double worst_s = 0.0;
     for (const DeviceAccount& account : accounts) {

@@ -69,6 +69,7 @@ struct GenerateOptions : SessionOptions {
   // If it is there, `prompt`, `new_tokens`, `sampling` and `on_token` are not read, and
   // `stop_tokens` end a request unless it ignores them. The model generates.
   std::optional<ServeOptions> serve;
+  std::function<void()> on_begin;  // everything is in place, and the first step begins
   // Each token as it is chosen; the callee may take its time only between tokens.
   std::function<void(std::int32_t token)> on_token;
   // Before that: what it was chosen from, one logit for each token of the vocabulary, whatever the

@@ -28,7 +28,7 @@ MasterSession::MasterSession(const planner::Plan& plan, const SessionOptions& op
 
 void MasterSession::begin() {
   // While no device computes. At measured pace nothing is taken from the prediction's cost model.
-  if (run_.pace == Pace::measured && options_->ledger && !peers_.empty())
+  if (run_.pace == Pace::measured && options_->turn && !peers_.empty())
     run_.overhead = measure_message_overhead(plan_->model);
   if (!options_->one_machine) check_open_files(*plan_, options_->weights, false);
   session_ = std::make_unique<Session>(options_->times);

@@ -57,6 +57,10 @@ class Session {
   // What this device is doing, as its peers are told.
   [[nodiscard]] Activity& activity() { return activity_; }
   [[nodiscard]] const Cancellation& cancellation() const { return *cancellation_; }
+  // The same, for transports of one's own.
+  [[nodiscard]] const std::shared_ptr<Cancellation>& shared_cancellation() const {
+    return cancellation_;
+  }
 
   // Opens the channels that any step of `run` uses.
   void open_channels(const planner::Plan& plan, const RunOptions& run, const ChannelPlan& ways);

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "exec/discovery/discovery_guest.hpp"
 #include "exec/emulation/dilation.hpp"
 #include "exec/emulation/turn.hpp"
 #include "exec/kernels/integer_choice.hpp"
@@ -75,7 +76,13 @@ class WorkerSession {
           {.first = 2 * options_.times.notice,
            .text = [this] { return waited_for(); },
            .say = options_.verbose ? options_.log : std::function<void(const std::string&)>()});
-      accept_plan();
+      activity().enter(Phase::waiting);
+      const Message first = control().receive(hello_.device);
+      if (std::holds_alternative<Inquiry>(first)) {
+        be_discovered();
+        return;
+      }
+      accept_plan(first);
       prepare();
       execute();
     } catch (const std::exception& error) {
@@ -107,8 +114,31 @@ class WorkerSession {
     return "waiting for the master, which " + describe(master.activity, number);
   }
 
-  void accept_plan() {
-    auto offer = expect<PlanOffer>();
+  void be_discovered() {
+    serve_discovery(control(), activity(), reception_, session_->shared_cancellation(),
+                    {.machine = {.cache_dir = options_.cache_dir,
+                                 .program = options_.program,
+                                 .threads = options_.threads,
+                                 .kernels = options_.kernels},
+                     .key = options_.key,
+                     .hello = hello_,
+                     .connect = options_.times.connect});
+    end_well();
+  }
+
+  // After the master's Goodbye.
+  void end_well() {
+    ending_ = true;  // the next master may come at once
+    for (const std::string& fault : control().close(Clock::now() + options_.times.close))
+      remark(fault);
+  }
+
+  void accept_plan(const Message& first) {
+    const auto* const offered = std::get_if<PlanOffer>(&first);
+    if (offered == nullptr)
+      throw Error("master: sent " + std::string(name_of(first)) +
+                  ", expected PlanOffer or Inquiry; install the same tandem on every device");
+    const PlanOffer& offer = *offered;
     try {
       check(offer);
     } catch (const Error& error) {
@@ -244,10 +274,7 @@ class WorkerSession {
         if (!told_records) send_records();
         told_records = true;
       } else if (std::holds_alternative<Goodbye>(message)) {
-        ending_ = true;  // the next master may come at once
-        for (const std::string& fault : control().close(Clock::now() + options_.times.close)) {
-          remark(fault);
-        }
+        end_well();
         return;
       } else {
         throw Error("master: sent " + std::string(name_of(message)) +

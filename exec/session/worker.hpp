@@ -25,9 +25,10 @@ struct WorkerOptions {
   bool verify = false;  // hash what is cached, even if the file is one that was hashed before
   int threads = 1;
   KernelSet kernels = default_kernel_set();
-  bool once = false;   // leave after one session
-  int ledger_fd = -1;  // of an emulation on this machine; -1: links are as fast as they are
-  int turn_fd = -1;    // the same; -1: nobody else computes here
+  std::string program;  // version, for `tandem discover` and kept profiles
+  bool once = false;    // leave after one session
+  int ledger_fd = -1;   // of an emulation on this machine; -1: links are as fast as they are
+  int turn_fd = -1;     // the same; -1: nobody else computes here
   SessionTimes times;
   // One line about a session that failed or clients that were turned away; also, if `verbose`,
   // about sessions that begin and end and what they wait for. Any thread calls it, and nothing is
@@ -49,6 +50,8 @@ class ReportedError : public Error {
 //   weights: of each block of the share what is neither in memory nor in the cache is received, and
 //   kept in both; what was loaded stays in memory until a plan comes that does not need it
 //   then channels are opened, memory is allocated, and steps are executed as they are announced
+// A master that begins with an Inquiry measures this machine and its links instead
+// (exec/discovery/discovery_guest.hpp).
 void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation& cancellation);
 
 }  // namespace tandem::exec

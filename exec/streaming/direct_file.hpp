@@ -1,7 +1,7 @@
 #pragma once
 
-// Reading files past the page cache: what is streamed once is not worth keeping, and cached pages
-// would count as memory that a device does not have.
+// Reads files past the page cache: streamed weights are used once, and cached pages would count as
+// memory that a device does not have.
 
 #include <atomic>
 #include <cstddef>
@@ -27,7 +27,7 @@ inline constexpr std::uint64_t kDirectAlignment = 4096;
 }
 
 struct DirectFileOptions {
-  bool direct = true;  // O_DIRECT where the file system has it
+  bool direct = true;  // O_DIRECT if the file system supports it
 };
 
 // An open file. Thread-safe. Move-only.
@@ -39,20 +39,20 @@ class DirectFile {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return stamp_.size; }  // when it was opened
   [[nodiscard]] int descriptor() const { return file_.number(); }
-  // False: reads go through the page cache, which is told to forget them.
+  // False: reads go through the page cache, from which the pages are then dropped.
   [[nodiscard]] bool direct() const { return direct_; }
 
   // Fills `bytes`; offset, size and address are multiples of kDirectAlignment, else logic_error.
-  // Throws Error if the file cannot be read or ends before.
+  // Throws Error if the file cannot be read or is too short.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
-  // Throws Error if the file is no longer the one that was opened: another size or time of change.
-  // A name that it gained or lost since is no change of it: another process may have removed it
-  // from its folder, or put an equal one in its place.
+  // Throws Error if the file has changed since it was opened: its size or time of change. A name
+  // gained or lost does not count: another process may have removed it from its folder, or replaced
+  // it by an equal one.
   void check_unchanged() const;
-  // Where the page cache is used: forgets these pages.
+  // Drops these pages from the page cache, if it is used.
   void forget(std::uint64_t offset, std::uint64_t bytes) const;
 
-  // The errors of a read of `wanted` bytes at `offset`: the system's, or the file's end.
+  // Throws the Error of a read of `wanted` bytes at `offset`: the system's, or the end of the file.
   [[noreturn]] void fail(std::uint64_t offset, int error) const;
   [[noreturn]] void fail_short(std::uint64_t offset, std::uint64_t wanted) const;
 
@@ -72,7 +72,7 @@ class DirectFile {
 };
 
 struct DirectReaderOptions {
-  bool uring = true;  // io_uring where the kernel permits it
+  bool uring = true;  // io_uring if the kernel permits it
 };
 
 // Sequential reads with several requests in flight (io_uring), else one at a time (pread). Used by
@@ -87,7 +87,7 @@ class DirectReader {
   // As DirectFile::read_at. Throws Error soon after `stop` becomes true.
   void read(const DirectFile& file, std::uint64_t offset, std::span<std::byte> bytes,
             const std::atomic<bool>& stop);
-  // How `file` is read, for results: "O_DIRECT, io_uring" and so on.
+  // Returns how `file` is read, for results: "O_DIRECT, io_uring" and so on.
   [[nodiscard]] std::string method(const DirectFile& file) const;
 
  private:

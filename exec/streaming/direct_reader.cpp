@@ -77,7 +77,7 @@ void DirectReader::read_by_ring(const DirectFile& file, std::uint64_t offset,
     if (submitted == done) break;  // stopped
     const int waited = io_uring_submit_and_wait(&ring_->ring, 1);
     if (waited < 0 && waited != -EINTR && waited != -EAGAIN && waited != -EBUSY) {
-      // Nothing is known of what is in flight: the ring must be gone before the buffer is.
+      // The state of requests in flight is unknown: the ring must be destroyed before the buffer.
       ring_.reset();
       file.fail(offset, -waited);
     }
@@ -94,7 +94,7 @@ void DirectReader::read_by_ring(const DirectFile& file, std::uint64_t offset,
         error = -result;
         continue;
       }
-      // Interrupted, or short: what is left, or the error that says why there is no more.
+      // Interrupted or short: reads the rest, or gets the error.
       const auto got = direct_floor(static_cast<std::uint64_t>(std::max(result, 0)));
       try {
         file.read_at(offset + request * kRequestBytes + got, to.subspan(got));

@@ -1,6 +1,6 @@
 #pragma once
 
-// The weights of a device that holds only a window of them: what is resident, and slots through
+// The weights of a device that holds only a window of them: the resident ones, and slots through
 // which the other blocks are streamed from their files.
 
 #include <array>
@@ -23,17 +23,17 @@
 
 namespace tandem::exec {
 
-// A block as the planner lists it. Of the head: a tile of rows of the vocabulary.
+// A block in the planner's list. Of the head: a tile of rows of the vocabulary.
 struct WindowBlock {
   model::WeightBlock block = model::WeightBlock::none;
   std::int32_t layer = -1;
   model::Range rows{};  // of the vocabulary; empty for other blocks
 };
 
-struct SlotCounts {            // how many blocks of a class are in memory at once
-  std::int64_t attention = 0;  // 0: they take the other slots
+struct SlotCounts {            // number of blocks of a class in memory at once
+  std::int64_t attention = 0;  // 0: they use the other slots
   std::int64_t ffn = 0;        // FFN blocks and tiles of the head
-  // At least so large: what was planned, tiles beginning anywhere in a page.
+  // Lower limits of slot sizes, from the plan: tiles may begin anywhere in a page.
   std::uint64_t attention_bytes = 0;
   std::uint64_t ffn_bytes = 0;
 };
@@ -41,36 +41,35 @@ struct SlotCounts {            // how many blocks of a class are in memory at on
 struct WindowFileOptions {
   DirectFileOptions file{};
   DirectReaderOptions reader{};
-  // Called before the slots are allocated, when it is known which blocks of the layout stay in
-  // memory as a whole: whoever holds others gives their memory back.
+  // Called before the slots are allocated, with the blocks of the layout that stay in memory as a
+  // whole, so that the memory of others can be released.
   std::function<void(const std::vector<bool>& whole)> before_slots{};
 };
 
 class WeightWindow final : public BlockLoader, public EmbeddingRows {
  public:
-  // Opens the files of `weights`, which are those of the share's layout, in order, and were
-  // checked; allocates the slots. `blocks` is in the order of a step. Throws Error: file, value,
-  // expected, remedy.
+  // Opens the files of `weights`, which are those of the share's layout, in order and checked, and
+  // allocates the slots. `blocks` is in the order of a step. Throws Error: file, value, expected,
+  // remedy.
   WeightWindow(std::span<const BlockFile> weights, const model::Transformer& transformer,
                const model::Share& share, std::span<const WindowBlock> blocks,
                const SlotCounts& slots, const WindowFileOptions& options = {});
 
   // Reads a block that stays in memory as a whole.
   using LoadBlock = std::function<std::shared_ptr<const AlignedBuffer>(const BlockFile& file)>;
-  // What stays in memory: everything but `blocks` and, of a device that streams, the rows of the
-  // vocabulary (the final norm, positions and token types stay).
+  // Returns the resident weights: everything except `blocks` and, on a device that streams, the
+  // rows of the vocabulary (the final norm, positions and token types stay).
   [[nodiscard]] Shard read_resident(const LoadBlock& load) const;
 
   [[nodiscard]] std::size_t find(const model::Task& task) const override;
-  // As BlockLoader says; also throws Error if the file was cut short, or changed since it was
-  // opened.
+  // See BlockLoader; also throws Error if the file was truncated or changed since it was opened.
   [[nodiscard]] LoadedBlock load(std::size_t block, const std::atomic<bool>& stop) override;
   // Reads one row of the embedding. For the computing thread.
   void read_row(std::int32_t token, std::span<float> row) override;
 
-  // Bytes of memory that the slots take.
+  // Returns the bytes of the slots.
   [[nodiscard]] double allocated_bytes() const { return static_cast<double>(memory_.size()); }
-  // How the files are read, for results.
+  // Returns how the files are read, for results.
   [[nodiscard]] std::string method() const;
 
  private:

@@ -47,10 +47,10 @@ bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
   return !is_word(character_before(text, begin).code) && !is_word(character_at(text, end).code);
 }
 
-// isspace of C's own locale, none of which is part of another character of UTF-8.
+// isspace of the C locale; none of these bytes is part of another UTF-8 character.
 bool is_ascii_space(char c) { return c == ' ' || ('\t' <= c && c <= '\r'); }
 
-// Where a token was found, with the white space that it takes along.
+// A token found in a text, with the white space that it absorbs.
 struct Found {
   std::size_t turn = 0;
   std::size_t begin = 0;
@@ -65,7 +65,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, TokenSearch search)
   std::erase_if(tokens_, [](const AddedToken& token) { return token.text.empty(); });
   std::vector<std::int64_t> by_length;
   if (search == TokenSearch::longest) {
-    // Whose turn comes first among equally long ones is std::sort's choice, as in llama.cpp.
+    // The order of equally long tokens is std::sort's, as in llama.cpp.
     std::ranges::sort(tokens_, {}, &AddedToken::id);
     std::vector<std::size_t> order(tokens_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -97,8 +97,8 @@ const AddedToken* AddedTokens::token_at(std::string_view text, std::size_t at, b
   return nullptr;
 }
 
-// All places where tokens stand, each token in its turn from left to right: one is found unless
-// what was found before, or took along, covers a part of it.
+// Finds all tokens, each in its turn from left to right. A token is found unless an earlier one, or
+// the white space that it absorbed, overlaps it.
 std::vector<Fragment> AddedTokens::split_by_length(std::string_view text, bool special) const {
   std::vector<Found> places;
   for (std::size_t at = 0; at < text.size(); ++at) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Tokens that are looked for in a text before it is split in any other way: special tokens.
+// Tokens that are found in a text before it is split in any other way: special tokens.
 
 #include <array>
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace tandem::exec {
 struct AddedToken {
   std::string text;
   std::int64_t id = -1;
-  bool single_word = false;  // only where no letter, digit or underscore is next to it
-  bool lstrip = false;       // takes white space in front of it along
-  bool rstrip = false;       // and behind it
-  bool normalized = false;   // is looked for after normalisation
+  bool single_word = false;  // only without a letter, digit or underscore next to it
+  bool lstrip = false;       // absorbs white space in front of it
+  bool rstrip = false;       // absorbs white space behind it
+  bool normalized = false;   // is searched after normalisation
   bool special = true;       // has no text of its own in the output
 
   bool operator==(const AddedToken&) const = default;
@@ -29,10 +29,10 @@ struct Fragment {
   std::int64_t id = -1;  // -1: text
 };
 
-// Which of tokens that overlap in a text is found, and what is white space beside one.
+// The search for overlapping tokens in a text, and the definition of white space beside them.
 enum class TokenSearch {
-  leftmost,  // of those the longest, as in Hugging Face's tokenizers; white space is Unicode's
-  longest    // of those the leftmost, as in llama.cpp; white space is ASCII's
+  leftmost,  // then the longest, as in Hugging Face's tokenizers; white space is Unicode's
+  longest    // then the leftmost, as in llama.cpp; white space is ASCII's
 };
 
 class AddedTokens {
@@ -41,8 +41,8 @@ class AddedTokens {
   explicit AddedTokens(std::vector<AddedToken> tokens = {},
                        TokenSearch search = TokenSearch::leftmost);
 
-  // Parts of `text`, valid UTF-8, from left to right, as TokenSearch says. Empty parts are left
-  // out. With `special` false special tokens are text. A view of `text`.
+  // Returns the parts of `text`, valid UTF-8, from left to right, as views, by TokenSearch; no
+  // empty parts. With `special` false special tokens are text.
   [[nodiscard]] std::vector<Fragment> split(std::string_view text, bool special = true) const;
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
 
@@ -54,7 +54,7 @@ class AddedTokens {
   TokenSearch search_;
   std::vector<AddedToken> tokens_;          // by first byte, then by descending length
   std::array<std::uint32_t, 257> begin_{};  // of each first byte
-  std::vector<std::size_t> turn_;           // of each token, if the longest comes first
+  std::vector<std::size_t> turn_;           // search order of tokens, for TokenSearch::longest
 };
 
 }  // namespace tandem::exec

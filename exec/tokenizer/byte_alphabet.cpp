@@ -23,7 +23,7 @@ constexpr std::array<char32_t, 256> kLetters = [] {
   return letters;
 }();
 
-// -1: no byte has that letter. The stand-ins end below U+0144.
+// -1: the letter stands for no byte. The stand-ins end below U+0144.
 constexpr std::array<int, 0x144> kByteOfCode = [] {
   std::array<int, 0x144> bytes{};
   bytes.fill(-1);

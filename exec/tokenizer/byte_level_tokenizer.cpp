@@ -75,7 +75,7 @@ class ByteLevelTokenizer final : public Tokenizer {
  private:
   using Words = std::unordered_map<std::string, Ids>;  // of one text: most words come again
 
-  // Which of the two files counts depends on the version of Hugging Face's library.
+  // The file that takes precedence depends on the version of Hugging Face's library.
   void check_prefix(const TokenSettings& settings, const std::string& source) const {
     const bool own = std::ranges::any_of(steps_, &TokenizerJson::Step::add_prefix_space);
     if (settings.prefix_space.value_or(own) == own) return;
@@ -156,7 +156,7 @@ class ByteLevelTokenizer final : public Tokenizer {
     eos_ = settings.end_tokens(eos);
   }
 
-  // tokenizer_config.json may put a token at the ends of texts, or take the template's away.
+  // tokenizer_config.json may add a token at the ends of texts, or remove the template's.
   static void put(Ids& side, bool wanted, std::int32_t id, const char* role,
                   const std::string& source) {
     if (wanted && id < 0) {
@@ -207,7 +207,7 @@ class ByteLevelTokenizer final : public Tokenizer {
     ids.insert(ids.end(), found.begin(), found.end());
   }
 
-  // Text is never lost silently, although other programs leave out what has no token.
+  // Text is never lost silently, although other programs drop characters without a token.
   void check_bytes(std::string_view word) const {
     if (unknown_ >= 0) return;
     for (std::size_t at = 0; at < word.size();) {

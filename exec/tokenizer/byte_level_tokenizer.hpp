@@ -9,8 +9,8 @@
 
 namespace tandem::exec {
 
-// The tokenizer that a tokenizer.json describes; `vocab`: of the model. Throws Error (`source`) for
-// ids beyond it.
+// Returns the tokenizer of a tokenizer.json; `vocab`: of the model. Throws Error (`source`) for ids
+// beyond it.
 [[nodiscard]] std::unique_ptr<Tokenizer> byte_level_tokenizer(TokenizerJson json,
                                                               const std::string& source,
                                                               const TokenSettings& settings,

@@ -8,19 +8,19 @@
 
 namespace tandem::exec {
 
-// Byte-pair encoding of one word: of all neighbours that have a merge, the pair of the lowest rank
-// (of equal ones the leftmost) becomes one token, until none has (Sennrich et al., ACL 2016).
+// Byte-pair encoding of one word: repeatedly merges the neighbours with the lowest rank (of equal
+// ones the leftmost) into one token, until none can be merged (Sennrich et al., ACL 2016).
 class BytePairs {
  public:
-  // Tokens of single bytes; negative: that byte has none and cannot be encoded.
+  // Sets the token of a single byte; negative: none, the byte cannot be encoded.
   void set_byte(unsigned char byte, std::int32_t token) { bytes_[byte] = token; }
   [[nodiscard]] bool has_byte(unsigned char byte) const { return bytes_[byte] >= 0; }
-  // Neighbours `left` and `right` become `merged`; a later merge of the same two replaces it.
+  // Merges neighbours `left` and `right` into `merged`; replaces an earlier merge of the same two.
   void add_merge(std::int32_t left, std::int32_t right, std::int32_t merged, std::uint32_t rank);
   void reserve(std::size_t merges) { merges_.reserve(merges); }
   [[nodiscard]] std::size_t merges() const { return merges_.size(); }
 
-  // Appends the tokens of `word`; O(n log n) in its length. `unknown` stands for bytes without a
+  // Appends the tokens of `word`; O(n log n) in its length. `unknown` replaces bytes without a
   // token.
   void encode(std::string_view word, std::int32_t unknown, std::vector<std::int32_t>& tokens) const;
 

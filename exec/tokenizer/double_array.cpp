@@ -52,7 +52,7 @@ void check_charsmap(std::string_view charsmap, const std::string& source) {
     const std::size_t index = open.back();
     const std::uint32_t unit = unit_at(charsmap, index);
     open.pop_back();
-    // The children lie at first, first ^ 1, ... first ^ 255; at first itself the value.
+    // The children are at first, first ^ 1, ... first ^ 255; the value is at first itself.
     const std::size_t first = index ^ offset(unit);
     if ((first | 0xFFU) >= units) fail("lead outside their table, expected children within");
     for (std::uint32_t byte = 0; byte < 256; ++byte) {

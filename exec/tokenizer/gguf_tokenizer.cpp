@@ -16,7 +16,7 @@ namespace {
 
 using Kind = SentencePieceModel::Kind;
 
-// What ends a generation of some model. llama.cpp takes each for a control token.
+// Tokens that end a generation of some model. llama.cpp treats each as a control token.
 constexpr std::string_view kEnds[] = {"<|eot_id|>",
                                       "<|im_end|>",
                                       "<|end|>",
@@ -40,7 +40,7 @@ constexpr std::string_view kEnds[] = {"<|eot_id|>",
                                       "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
                                       "[e~["};
 
-// Tokens around a gap to be filled: what they are called, and the keys that name them.
+// Tokens around a gap to be filled: their texts, and the keys that name them.
 struct FillRole {
   std::vector<std::string_view> keys;
   std::vector<std::string_view> texts;
@@ -102,7 +102,7 @@ class VocabularyReader {
   }
 
  private:
-  // As strictly as the folder's file is.
+  // As strict as for a folder's file.
   static void check(const Vocabulary& vocabulary) {
     const auto* pieces = std::get_if<ScoredPieces>(&vocabulary.kind);
     if (pieces == nullptr) return;
@@ -146,11 +146,11 @@ class VocabularyReader {
     types_[static_cast<std::size_t>(found->second)] = static_cast<std::int64_t>(kind);
   }
 
-  // llama.cpp goes by the texts of some tokens, whatever their types.
+  // llama.cpp recognises some tokens by their texts, whatever their types.
   void correct_types() {
     for (const std::string_view text : kEnds) set_type(text, Kind::control);
     for (const FillRole& role : fill_roles()) {
-      // Looked for unless the file says which it is.
+      // Searched unless a key of the file names it.
       const bool said = std::ranges::any_of(role.keys, [this](std::string_view name) {
         const auto id = file_.integer("tokenizer.ggml." + std::string(name) + "_token_id", 0,
                                       std::numeric_limits<std::int64_t>::max());
@@ -186,7 +186,7 @@ class VocabularyReader {
       file_.fail(key, std::to_string(tokens_->size()) + " entries, one for each token");
   }
 
-  // The token's text; empty: none. `absent`: its id if the file does not say it.
+  // Returns the token's text; empty: none. `absent`: the default id if the file has none.
   std::string role(const char* name, std::optional<std::int64_t> absent = std::nullopt) {
     const std::string key = std::string("tokenizer.ggml.") + name;
     auto id = file_.integer(key, 0, std::numeric_limits<std::int32_t>::max());
@@ -229,11 +229,11 @@ class VocabularyReader {
     const bool is_only = std::ranges::count(types_, kind) == 1;
     const std::string said = role("unknown_token_id", 0);
     model.unknown = is_only ? static_cast<std::int32_t>(first) : ids_.at(said);
-    // Of files whose kind has it: what llama.cpp takes for granted for this one.
+    // For kinds of files that have it: llama.cpp's default for this one.
     const std::string pre = file_.text("tokenizer.ggml.pre").value_or("default");
     if (pre != "default") file_.fail("tokenizer.ggml.pre", "'default' of a SentencePiece model");
     model.space_prefix = file_.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
-    // llama.cpp does not remove any, and goes by the scores alone where there are merges.
+    // llama.cpp does not remove any, and uses the scores alone even if there are merges.
     static_cast<void>(file_.find("tokenizer.ggml.remove_extra_whitespaces"));
     static_cast<void>(file_.find("tokenizer.ggml.merges"));
     read_settings(true, 1, 2);
@@ -300,7 +300,7 @@ class VocabularyReader {
       json.steps.back().pattern.emplace(std::string(pattern), false, SplitPattern::Gaps::keep,
                                         file_.path().string());
     }
-    // llama.cpp puts none in front of a text, whatever the file says.
+    // llama.cpp adds no space before a text, whatever the file says.
     static_cast<void>(file_.find("tokenizer.ggml.add_space_prefix"));
     static_cast<void>(file_.find("tokenizer.ggml.scores"));
     for (std::size_t i = 0; i < tokens_->size(); ++i) {

@@ -1,6 +1,7 @@
 #pragma once
 
-// Protocol Buffers' wire format, as far as tokenizer.model uses it: numbered fields of a message.
+// The part of Protocol Buffers' wire format that tokenizer.model uses: numbered fields of a
+// message.
 
 #include <cstdint>
 #include <optional>
@@ -17,14 +18,14 @@ struct WireField {
   std::string_view bytes{};  // of type bytes
 };
 
-// The fields of one message, in their order. The bytes must outlive the reader.
+// Reads the fields of one message in order. The bytes must outlive the reader.
 class WireReader {
  public:
-  // `source` begins errors.
+  // `source` is the prefix of errors.
   WireReader(std::string_view message, const std::string& source)
       : rest_(message), source_(&source) {}
 
-  // The next field; none at the end. Throws Error at bytes that are no field.
+  // Returns the next field; nothing at the end. Throws Error for invalid bytes.
   [[nodiscard]] std::optional<WireField> next();
 
  private:

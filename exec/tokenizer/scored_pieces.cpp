@@ -180,7 +180,7 @@ class ScoredPiecesTokenizer final : public Tokenizer {
       queue.pop();
       Symbol& left = symbols[pair.left];
       Symbol& right = symbols[pair.right];
-      // One of them is no more what it was.
+      // One of them has changed since.
       if (left.text.empty() || right.text.empty() ||
           left.text.size() + right.text.size() != pair.bytes)
         continue;
@@ -202,7 +202,7 @@ class ScoredPiecesTokenizer final : public Tokenizer {
     return kind == Kind::control || kind == Kind::unknown;
   }
 
-  // Special tokens that are to be text are what they were merged from.
+  // Appends the parts from which a special token was merged, if it is to be text.
   void append_symbol(std::string_view text, WrittenTokens written, const PieceHalves& halves,
                      Ids& ids) const {
     const std::int32_t id = id_of(text);

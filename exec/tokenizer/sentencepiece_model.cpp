@@ -144,7 +144,7 @@ class PieceModelParser {
     });
   }
 
-  // One piece for what is unknown; with byte fallback, one for each byte.
+  // Requires one unknown piece and, with byte fallback, one for each byte.
   void check_special_pieces() const {
     std::size_t unknown = 0;
     std::size_t bytes = 0;

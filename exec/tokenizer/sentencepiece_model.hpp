@@ -1,6 +1,6 @@
 #pragma once
 
-// The file `tokenizer.model` of SentencePiece, checked before the library sees it: the library
+// SentencePiece's file `tokenizer.model`, validated before the library reads it, as the library
 // trusts its tables. Fields as in sentencepiece_model.proto (Kudo & Richardson, EMNLP 2018).
 
 #include <cstdint>
@@ -32,23 +32,23 @@ struct SentencePieceModel {
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
 
-  // Id of a control piece; -1: none.
+  // Returns the id of a control piece; -1: none.
   [[nodiscard]] std::int64_t control(std::string_view text) const;
 };
 
-// Throws Error (source, remedy) unless `bytes` is such a file with at least one piece, pieces that
-// differ and are UTF-8, finite scores, and rules that stay within their own tables.
+// Parses the file. Throws Error (source, remedy) unless it has at least one piece, different pieces
+// in UTF-8, finite scores, and rules that stay within their own tables.
 [[nodiscard]] SentencePieceModel parse_sentencepiece(std::string_view bytes,
                                                      const std::string& source);
 
-// The byte of a piece "<0x41>"; -1 for another text.
+// Returns the byte of a piece "<0x41>"; -1 for another text.
 [[nodiscard]] int byte_of(std::string_view piece);
 
-// The file of `model`, without what encoding does not need.
+// Returns the file of `model`, without fields that encoding does not need.
 [[nodiscard]] std::string to_bytes(const SentencePieceModel& model);
 
-// Returns whether `text` begins as tiktoken's format of a tokenizer.model, which the first folders
-// of Llama 3 have: on each line a token in base64, a space and its rank.
+// Returns whether `text` begins as tiktoken's format of a tokenizer.model, as in the first folders
+// of Llama 3: on each line a token in base64, a space and its rank.
 [[nodiscard]] bool is_tiktoken(std::string_view text);
 
 }  // namespace tandem::exec

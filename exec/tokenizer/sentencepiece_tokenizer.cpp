@@ -112,7 +112,7 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   [[nodiscard]] std::string piece(std::int32_t id) const override { return table_.bytes(id); }
 
-  // As the library decodes: the space of the first word is not in the text.
+  // As the library decodes: without the space of the first word.
   [[nodiscard]] std::string first_piece(std::int32_t id, bool& at_start) const override {
     std::string text = table_.bytes(id);
     if (drops_space_ && is_word_begin(id)) {
@@ -171,7 +171,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     return "";
   }
 
-  // Looked for in a text: the model's control and unknown pieces, and what the folder adds.
+  // Sets the tokens searched in a text: the model's control and unknown pieces, and the folder's.
   void add_tokens(const SentencePieceModel& model, const TokenSettings& settings,
                   const std::string& source) {
     std::map<std::string, AddedToken, std::less<>> found;

@@ -16,7 +16,7 @@
 namespace tandem::exec {
 namespace {
 
-// Of one match: so many, and of a long text so many for each byte, as honest patterns go over a run
+// Step limit of one match, and for long texts a limit per byte: reasonable patterns pass over a run
 // of white space once forwards and once back.
 constexpr std::uint32_t kMaxMatchSteps = 1'000'000;
 constexpr std::size_t kStepsPerByte = 16;
@@ -99,7 +99,7 @@ SplitPattern::SplitPattern(const std::string& pattern, bool literal, Gaps gaps, 
   pcre2_jit_compile(static_cast<pcre2_code*>(code_.get()), PCRE2_JIT_COMPLETE);
 }
 
-// What PCRE2 needs to run a pattern.
+// The state that PCRE2 needs to run a pattern.
 class SplitPattern::Search {
  public:
   explicit Search(const SplitPattern& pattern)

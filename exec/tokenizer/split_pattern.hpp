@@ -8,23 +8,23 @@
 
 namespace tandem::exec {
 
-// A regular expression that cuts texts into words, run by PCRE2 with Unicode's classes. White space
-// (\s) is Unicode's property White_Space, as in the engines that vocabularies were trained with.
-// Const functions may be called by several threads at once.
+// A regular expression that splits texts into words, run by PCRE2 with Unicode's classes. White
+// space (\s) is Unicode's property White_Space, as in the engines that vocabularies were trained
+// with. Const functions may be called by several threads at once.
 class SplitPattern {
  public:
-  enum class Gaps { keep, drop };  // what lies between matches
+  enum class Gaps { keep, drop };  // text between matches
 
-  // `literal`: the pattern is a text, not an expression. `source` begins errors. Throws Error
-  // unless the pattern can be compiled.
+  // `literal`: the pattern is a text, not an expression. `source` is the prefix of errors. Throws
+  // Error if the pattern does not compile.
   SplitPattern(const std::string& pattern, bool literal, Gaps gaps, std::string source);
 
-  // The parts of each of `texts`, valid UTF-8, from left to right: every match, and what lies
-  // between them if it is kept; empty parts are left out. Throws Error if the search takes more
-  // steps than honest patterns need.
+  // Returns the parts of each of `texts`, valid UTF-8, from left to right: every match, and the
+  // text between matches if it is kept; no empty parts. Throws Error if the search takes more steps
+  // than reasonable patterns need.
   [[nodiscard]] std::vector<std::string_view> split(std::span<const std::string_view> texts) const;
 
-  // As it was given.
+  // Returns the given pattern.
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] bool is_literal() const { return literal_; }
   [[nodiscard]] Gaps gaps() const { return gaps_; }

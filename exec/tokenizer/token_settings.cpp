@@ -21,7 +21,7 @@ constexpr std::size_t kMaxStops = 256;
 constexpr const char* kSettingsRemedy = "the file is damaged, copy or download it again";
 constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{1} << 20U;
 
-// Of tokenizer_config.json, what is read below.
+// The fields of tokenizer_config.json that are read below.
 constexpr std::string_view kRead[] = {"add_bos_token",
                                       "add_eos_token",
                                       "legacy",
@@ -37,8 +37,8 @@ constexpr std::string_view kRead[] = {"add_bos_token",
                                       "sp_model_kwargs",
                                       "never_split",
                                       "tokenizer_class"};
-// What changes no token of one text: names and files, conversations, batches and their padding, how
-// Hugging Face's library writes tokens out.
+// Fields that change no token of a text: names and files, conversations, batches and their padding,
+// how Hugging Face's library prints tokens.
 constexpr std::string_view kHarmless[] = {"name_or_path",
                                           "_name_or_path",
                                           "special_tokens_map_file",
@@ -161,7 +161,7 @@ class SettingsReader {
     }
   }
 
-  // Where both files say it, the first is believed.
+  // If both files state it, the first takes precedence.
   void tokenizer_class(const JsonValue& root, std::string_view source) {
     const auto field = root.find("tokenizer_class");
     if (!field || !settings_.tokenizer_class.empty()) return;

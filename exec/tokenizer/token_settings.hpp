@@ -1,6 +1,6 @@
 #pragma once
 
-// What the small files of a Hugging Face folder say about its tokens.
+// Token settings in the small files of a Hugging Face folder.
 
 #include <cstdint>
 #include <filesystem>
@@ -24,7 +24,7 @@ struct TokenSettings {
   std::optional<bool> lower_case;
   std::optional<bool> strip_accents;
   bool chinese_alone = true;  // each Chinese character is a word
-  // Text of tokens with a role; empty: not said.
+  // Texts of tokens with a role; empty: not stated.
   std::string bos;
   std::string eos;
   std::string unknown;
@@ -33,15 +33,15 @@ struct TokenSettings {
   std::vector<AddedToken> tokens;   // with ids
   std::vector<std::string> named;   // further special tokens, without ids
   std::vector<std::int64_t> stops;  // ids, of generation_config.json
-  // What Hugging Face's library would tokenize with, and the file that says it; empty: not said.
+  // The class of Hugging Face's tokenizer, and the file that states it; empty: not stated.
   std::string tokenizer_class;
   std::string class_source;
 
-  // Throws Error unless the class is not said or one of `known`, with or without "Fast" behind it:
-  // those that read `file` as tandem does.
+  // Throws Error unless the class is not stated or one of `known`, with or without the suffix
+  // "Fast": those that read `file` as tandem does.
   void expect_class(std::span<const std::string_view> known, std::string_view file) const;
 
-  // `stops` and `end` (-1: none), ascending.
+  // Returns `stops` and `end` (-1: none), ascending.
   [[nodiscard]] std::vector<std::int64_t> end_tokens(std::int64_t end) const;
 };
 
@@ -50,23 +50,23 @@ struct SettingsFile {
   std::string text;
 };
 
-// What tokenizer_config.json, special_tokens_map.json, added_tokens.json and generation_config.json
-// say, as far as they are among `files`; what the first says of a token stands. Of config.json it
-// is the tokenizer's class alone. Throws Error (file, remedy) for one that is damaged or gives one
-// token two ids, and for a field of tokenizer_config.json that tandem does not know, as it may
-// change the tokens.
+// Parses tokenizer_config.json, special_tokens_map.json, added_tokens.json and
+// generation_config.json, as far as they are among `files`; the first takes precedence. Of
+// config.json reads only the tokenizer's class. Throws Error (file, remedy) for a damaged file, for
+// a token with two ids, and for an unknown field of tokenizer_config.json, as it may change the
+// tokens.
 [[nodiscard]] TokenSettings parse_token_settings(std::span<const SettingsFile> files);
 
-// What parse_token_settings() makes of those of these files that `folder` has.
+// Parses those of these files that `folder` has, by parse_token_settings().
 [[nodiscard]] TokenSettings read_token_settings(const std::filesystem::path& folder);
 
-// A token as tokenizer_config.json and tokenizer.json write it: {"content": ..., "lstrip": ...}.
+// Parses a token of tokenizer_config.json and tokenizer.json: {"content": ..., "lstrip": ...}.
 [[nodiscard]] AddedToken parse_added_token(const model::JsonValue& value, std::int64_t id);
 
-// A token's text for an error: in quotes, without control characters, not endless.
+// Returns a token's text for an error: in quotes, without control characters, truncated.
 [[nodiscard]] std::string shown_token(std::string_view text);
 
-// Longest text of a token and largest number of added ones that files may have.
+// Limits of files: the longest text of a token and the largest number of added ones.
 inline constexpr std::size_t kMaxTokenBytes = 1U << 16U;
 inline constexpr std::size_t kMaxAddedTokens = 1U << 16U;
 inline constexpr std::int64_t kMaxTokenId = (std::int64_t{1} << 31) - 1;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tokenizers share: the bytes of every id.
+// The bytes of every id, shared by the tokenizers.
 
 #include <cstdint>
 #include <string>
@@ -12,23 +12,23 @@ namespace tandem::exec {
 // Throws Error unless `id` is from 0 to `vocab` - 1.
 void check_token(std::int32_t id, std::int64_t vocab);
 
-// What is printed for a token that has no text.
+// Returns the text printed for a token without text.
 [[nodiscard]] std::string without_text(std::int32_t id);
 
 // Bytes by id; ids may have gaps.
 class TokenTable {
  public:
-  // `vocab`: of the model, ids are below it. `source` begins errors.
+  // `vocab`: of the model, ids are below it. `source` is the prefix of errors.
   TokenTable(std::int64_t vocab, std::string source);
 
-  // Gives `id` its text; one that has a text already takes the new one. Throws Error if `id` is
-  // outside the model's vocabulary.
+  // Sets the text of `id`, replacing an earlier one. Throws Error if `id` is outside the model's
+  // vocabulary.
   void set(std::int64_t id, std::string bytes, std::string_view name);
 
-  // Throws Error if `id` is outside the vocabulary; "<id>" if it has no text.
+  // Returns the bytes; "<id>" without text. Throws Error if `id` is outside the vocabulary.
   [[nodiscard]] std::string bytes(std::int32_t id) const;
   [[nodiscard]] std::int64_t vocab() const { return vocab_; }
-  [[nodiscard]] std::int64_t count() const { return count_; }  // of ids that have a text
+  [[nodiscard]] std::int64_t count() const { return count_; }  // of ids with text
 
  private:
   struct Entry {

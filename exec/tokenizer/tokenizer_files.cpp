@@ -26,7 +26,7 @@ constexpr std::string_view kByteLevelClasses[] = {"PreTrainedTokenizer", "Tokeni
                                                   "LlamaTokenizer"};
 constexpr std::string_view kGpt2Classes[] = {"GPT2Tokenizer"};
 
-// What GPT2Tokenizer takes for granted where the files say nothing.
+// Defaults of GPT2Tokenizer for absent settings.
 TokenSettings gpt2_settings(TokenSettings settings) {
   constexpr const char* kEnd = "<|endoftext|>";
   for (std::string* role : {&settings.bos, &settings.eos}) {
@@ -39,7 +39,7 @@ TokenSettings gpt2_settings(TokenSettings settings) {
   return settings;
 }
 
-// Which of tokenizer.json, beside vocab.txt, and tokenizer_config.json says how words are
+// Whether tokenizer.json (beside vocab.txt) or tokenizer_config.json decides how words are
 // normalised depends on the version of Hugging Face's library.
 void check_words(const std::string& text, const std::string& source,
                  const TokenSettings& settings) {

@@ -31,8 +31,8 @@ bool flag(const JsonValue& object, std::string_view key, bool absent) {
   return field ? field->boolean() : absent;
 }
 
-// The elements of `part`: of a Sequence those in its list `key`, else itself; none if there is no
-// part.
+// Returns the elements of `part`: for a Sequence those in its list `key`, else itself; none if
+// absent.
 std::vector<JsonValue> elements(const std::optional<JsonValue>& part, std::string_view key) {
   if (!part) return {};
   if (part->at("type").text() != "Sequence") return {*part};
@@ -92,7 +92,7 @@ class TokenizerJsonParser {
   }
 
   void check_kind(const JsonValue& model) const {
-    // Older files do not say it of BPE.
+    // Older files omit it for BPE.
     const auto type = model.find("type");
     const std::string kind = type ? type->text() : model.find("merges") ? "BPE" : "of no type";
     if (kind != "BPE") unsupported("model", kind, "BPE");
@@ -302,7 +302,7 @@ TokenizerJson parse_vocabulary_and_merges(std::string_view vocabulary,
                                           const std::string& vocabulary_source,
                                           std::string_view merges, const std::string& merges_source,
                                           bool prefix_space) {
-  // Told in the terms of tokenizer.json.
+  // In the terms of tokenizer.json.
   json list = json::array();
   std::size_t line_number = 0;
   for (std::size_t at = 0; at < merges.size();) {

@@ -7,12 +7,12 @@
 
 namespace tandem::exec {
 
-// `text` with every byte that is no part of a UTF-8 character replaced by U+FFFD.
+// Returns `text` with every byte outside UTF-8 characters replaced by U+FFFD.
 [[nodiscard]] std::string valid_utf8(std::string_view text);
 
-// Moves the characters that are complete from `pending` to the result; `last`: no byte follows, so
-// that an unfinished one is invalid. Bytes that are no UTF-8 and control characters other than
-// newline and tab become U+FFFD.
+// Moves the complete characters from `pending` to the result; `last`: no byte follows, so an
+// unfinished character is invalid. Invalid bytes, and control characters other than newline and
+// tab, become U+FFFD.
 [[nodiscard]] std::string take_printable(std::string& pending, bool last);
 
 struct Utf8Character {
@@ -20,12 +20,12 @@ struct Utf8Character {
   std::size_t bytes = 0;
 };
 
-// The character of `text`, valid UTF-8, that begins or ends at `at`; none at the text's end or
-// beginning.
+// Returns the character of `text`, valid UTF-8, that begins or ends at `at`; none at the text's end
+// or beginning.
 [[nodiscard]] Utf8Character character_at(std::string_view text, std::size_t at);
 [[nodiscard]] Utf8Character character_before(std::string_view text, std::size_t at);
 
-// `character` in UTF-8. Any code point up to U+10FFFF.
+// Returns `character` in UTF-8. Any code point up to U+10FFFF.
 [[nodiscard]] std::string to_utf8(char32_t character);
 
 }  // namespace tandem::exec

@@ -1,6 +1,6 @@
 #pragma once
 
-// A tokenizer in its parts: what files say before it is made of them.
+// The parts of a tokenizer as read from files.
 
 #include <filesystem>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace tandem::exec {
 
-// WordPiece, as a vocab.txt: one token a line, "##" in front of what continues a word.
+// WordPiece, as in a vocab.txt: one token a line, "##" before tokens that continue a word.
 struct WordPieces {
   std::string lines;
 };
@@ -27,10 +27,11 @@ struct Vocabulary {
   std::string source{};  // the file, for messages
 };
 
-// What a Hugging Face folder has, WordPiece apart. Throws Error as load_tokenizer.
+// Returns the vocabulary of a Hugging Face folder, except WordPiece. Throws Error as
+// load_tokenizer.
 [[nodiscard]] Vocabulary folder_vocabulary(const std::filesystem::path& folder);
 
-// Throws Error for ids beyond the model's vocabulary, and for what SentencePiece refuses.
+// Throws Error for ids beyond the model's vocabulary, and for what SentencePiece rejects.
 [[nodiscard]] std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary,
                                                         const model::Transformer& transformer);
 

@@ -131,7 +131,7 @@ class WordPieceTokenizer final : public Tokenizer {
     lines_ = id;
   }
 
-  // Tokens that are looked for in the text as it is, and print as nothing.
+  // Tokens that are searched in the unchanged text, and print as nothing.
   void add_special(const TokenSettings& settings, const std::string& source) {
     std::vector<AddedToken> tokens = settings.tokens;
     for (const AddedToken& token : tokens) {

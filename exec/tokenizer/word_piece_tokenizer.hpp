@@ -11,12 +11,12 @@
 
 namespace tandem::exec {
 
-// `vocabulary` is a vocab.txt, one token a line, its id the line's number. Text is cleaned, put
-// into lower case and freed of accents as `settings` say (by default both), cut at white space, at
-// punctuation and around Chinese characters, and each word is covered from the left by the longest
-// tokens there are, or else unknown (Wu et al. 2016; Devlin et al. 2019, as Hugging Face's
-// BertTokenizer does it); [CLS] and [SEP] are around every text. Throws Error (`source`, value,
-// expected, remedy) for a damaged file, one without those tokens or with more than `vocab`.
+// `vocabulary` is a vocab.txt, one token a line, its id the line's number. Text is cleaned,
+// converted to lower case and stripped of accents as `settings` state (by default both), and split
+// at white space, at punctuation and around Chinese characters. Each word is covered from the left
+// by the longest possible tokens, or else is unknown (Wu et al. 2016; Devlin et al. 2019, as in
+// Hugging Face's BertTokenizer). [CLS] and [SEP] are around every text. Throws Error (`source`,
+// value, expected, remedy) for a damaged file, one without those tokens or with more than `vocab`.
 [[nodiscard]] std::unique_ptr<Tokenizer> word_piece_tokenizer(std::string_view vocabulary,
                                                               const std::string& source,
                                                               const TokenSettings& settings,

@@ -44,6 +44,10 @@ std::string describe(const Heartbeat& activity,
              (someone ? ", and waits for " + subject : "");
     case Phase::reporting:
       return "reports" + share(activity);
+    case Phase::profiling:
+      return "measures its speed" + share(activity);
+    case Phase::measuring:
+      return "measures its links";
   }
   return "is busy";
 }

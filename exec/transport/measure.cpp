@@ -6,13 +6,12 @@
 #include <cstdint>
 #include <ctime>
 #include <exception>
-#include <numeric>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "exec/transport/mesh.hpp"
-#include "exec/weights/files/aligned_buffer.hpp"
+#include "exec/transport/walked_weights.hpp"
 #include "model/base/statistics.hpp"
 #include "model/graph/memory.hpp"
 #include "model/report/trace.hpp"
@@ -49,22 +48,6 @@ struct Times {
   std::vector<double> receive;
 };
 
-// What a thread has in its caches, as weights are.
-class Weights {
- public:
-  explicit Weights(model::Bytes bytes) : memory_(static_cast<std::size_t>(bytes.value())) {
-    memory_.populate();
-  }
-  void walk() {
-    const std::span<const float> floats = memory_.floats();
-    sum_ = sum_ + std::accumulate(floats.begin(), floats.end(), 0.0F);
-  }
-
- private:
-  AlignedBuffer memory_;
-  volatile float sum_ = 0.0F;  // the compiler must not leave the walk out
-};
-
 enum class Receiver : std::uint8_t {
   asleep,  // waits for the message, and is woken by it
   busy,    // computes while the message arrives: nobody is woken
@@ -87,7 +70,7 @@ std::array<Times, kSizes.size()> message_times(Transport& sender, Transport& rec
   std::thread reading([&] {
     try {
       std::vector<std::byte> payload(kLarge);
-      Weights weights(walked);
+      WalkedWeights weights(walked);
       for (int i = 0; i < count; ++i) {
         if (state == Receiver::asleep) weights.walk();
         next = i;
@@ -109,7 +92,7 @@ std::array<Times, kSizes.size()> message_times(Transport& sender, Transport& rec
   });
   try {
     const std::vector<std::byte> payload(kLarge);
-    Weights weights(walked);
+    WalkedWeights weights(walked);
     for (int i = 0; i < count; ++i) {
       do std::this_thread::sleep_for(kMessagePause);
       while (next < i && !failed);

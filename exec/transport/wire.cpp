@@ -8,6 +8,7 @@
 
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/version_error.hpp"
+#include "exec/transport/wire_discovery.hpp"
 #include "exec/transport/wire_fields.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
@@ -151,7 +152,7 @@ void write(Writer& w, const Heartbeat& m) {
   w.u8(m.behind ? 1 : 0);
 }
 void read(Reader& r, Heartbeat& m) {
-  m.phase = r.choice("phase", Phase::reporting);
+  m.phase = r.choice("phase", Phase::measuring);
   m.subject = r.i32();
   if (m.subject < -1) r.fail("subject", std::to_string(m.subject), "a device, or -1");
   m.ticks = r.u64();
@@ -271,7 +272,7 @@ void write(Writer& w, const Report& m) {
   w.text(m.bytes, kMaxChunkBytes);
 }
 void read(Reader& r, Report& m) {
-  m.kind = r.choice("kind of report", ReportKind::spans);
+  m.kind = r.choice("kind of report", ReportKind::profile);
   m.last = r.flag("last");
   m.bytes = r.text("report", kMaxChunkBytes);
 }
@@ -296,6 +297,12 @@ constexpr std::array<TypeInfo, std::variant_size_v<Message>> kTypes{{
     {"Report", kMaxChunkBytes + 16},
     {"Goodbye", 0},
     {"Refusal", kMaxDetailBytes + 16},
+    {"Inquiry", 0},
+    {"About", 4 * (kMaxDetailBytes + 4) + 32},
+    {"ProfileOrder", kMaxModelBytes + kMaxFormats*(kMaxFormatBytes + 4) + 32},
+    {"LinkOrder", kMaxDetailBytes + kMaxAddressBytes + 16},
+    {"ProbeOrder", 2 * (kMaxProbePeers * 4 + 4) + 16},
+    {"ProbeAnswer", kMaxReasonBytes + kMaxProbePeers * 8 + 16},
 }};
 
 template <std::size_t Index = 0>

@@ -23,12 +23,19 @@
 
 namespace tandem::exec {
 
-inline constexpr std::uint32_t kWireVersion = 7;
+inline constexpr std::uint32_t kWireVersion = 8;
 
 inline constexpr std::size_t kMaxPlanBytes = model::limits::kPlanBytes;
 inline constexpr std::size_t kMaxOptionsBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxReasonBytes = 1024;
 inline constexpr std::size_t kMaxDetailBytes = 256;
+inline constexpr std::size_t kMaxModelBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kMaxFormats = 64;
+inline constexpr std::size_t kMaxFormatBytes = 16;
+inline constexpr std::size_t kMaxProbePeers = 64;
+inline constexpr std::uint64_t kMaxWalkedBytes = std::uint64_t{64} << 20;
+inline constexpr std::uint32_t kMaxProbeMilliseconds = 10'000;
+inline constexpr std::uint32_t kMaxProfileMilliseconds = 3'600'000;
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxDevices = model::limits::kDevices;
 inline constexpr std::size_t kMaxSegments = 4096;
@@ -116,6 +123,8 @@ enum class Phase : std::uint8_t {
   warming_up,
   computing,  // a step; waits for `subject` meanwhile if that is a device, for its disk if itself
   reporting,
+  profiling,  // this machine; milliseconds
+  measuring,  // links
 };
 struct Heartbeat {  // also says that, and with what, its sender gets on
   Phase phase = Phase::waiting;
@@ -130,8 +139,8 @@ struct Abort {
   std::string reason{};
   bool operator==(const Abort&) const = default;
 };
-enum class ReportKind : std::uint8_t { metrics = 1, spans = 2 };
-struct Report {  // one piece of a device's report at the end of a run
+enum class ReportKind : std::uint8_t { metrics = 1, spans = 2, profile = 3 };
+struct Report {  // one piece of a device's report at the end of a run, or of its profile
   ReportKind kind = ReportKind::metrics;
   bool last = true;  // piece of this kind
   std::string bytes{};
@@ -152,8 +161,64 @@ struct Refusal {  // a worker's answer to a Hello that it turns down
   bool operator==(const Refusal&) const = default;
 };
 
+// Asks for an About, as the first message of a session that measures and runs nothing. What such a
+// session may ask for follows (exec/discovery).
+struct Inquiry {
+  bool operator==(const Inquiry&) const = default;
+};
+// A worker's machine.
+struct About {
+  std::string name{};       // of the host
+  std::string boot{};       // kernel's identifier of this boot: workers of one machine share it
+  std::uint64_t network{};  // the kernel's number of the worker's network namespace
+  std::string processor{};  // its make
+  std::string program{};    // version
+  std::uint32_t cores = 1;
+  std::uint32_t threads = 1;       // that compute
+  std::uint64_t memory_bytes = 0;  // available
+  std::uint64_t disk_bytes = 0;    // free, in the cache folder
+  bool operator==(const About&) const = default;
+};
+// Asks for the profile of the worker's machine, which comes in Reports: a kept one, unless
+// `measure`, else one that is measured now.
+struct ProfileOrder {
+  std::string model{};                 // config.json of the model whose sizes are measured
+  std::vector<std::string> formats{};  // of weights, beside f32
+  bool half_cache = false;
+  std::uint32_t milliseconds = 0;  // about how long it may take
+  bool measure = false;
+  bool operator==(const ProfileOrder&) const = default;
+};
+// Opens channels in both directions with `peer`: the receiver connects to `address`, or, if that is
+// empty, waits for the peer to connect.
+struct LinkOrder {
+  model::DeviceIndex peer = 0;
+  std::string name{};     // of the peer, for messages
+  std::string address{};  // host:port, or empty
+  bool operator==(const LinkOrder&) const = default;
+};
+enum class ProbeKind : std::uint8_t { round_trips = 1, streams = 2 };
+// Measures over channels that are open: round trips with the one peer of `to` (asks) or of `from`
+// (answers); or streams to and from all of these at once.
+struct ProbeOrder {
+  ProbeKind kind = ProbeKind::streams;
+  std::vector<model::DeviceIndex> to{};
+  std::vector<model::DeviceIndex> from{};
+  std::uint32_t milliseconds = 0;
+  std::uint64_t walked_bytes = 0;  // round trips: memory read before each message
+  bool operator==(const ProbeOrder&) const = default;
+};
+// Answers a LinkOrder or a ProbeOrder.
+struct ProbeAnswer {
+  std::string fault{};  // empty: done
+  // Round trips: half of the median, seconds. Streams: bytes a second from each of `from`.
+  std::vector<double> readings{};
+  bool operator==(const ProbeAnswer&) const = default;
+};
+
 using Message = std::variant<Hello, PlanOffer, PlanAnswer, BlocksOffer, BlocksWanted, WeightChunk,
-                             Ready, Peers, StepBegin, Heartbeat, Abort, Report, Goodbye, Refusal>;
+                             Ready, Peers, StepBegin, Heartbeat, Abort, Report, Goodbye, Refusal,
+                             Inquiry, About, ProfileOrder, LinkOrder, ProbeOrder, ProbeAnswer>;
 [[nodiscard]] std::string_view name_of(const Message& message);
 
 inline constexpr std::size_t kFrameHeaderBytes = 8;

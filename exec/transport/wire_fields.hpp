@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/transport/wire.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a disk lane needs to know of weights: that blocks can be brought into memory.
+// The disk lane's interface to weights: loads of blocks into memory.
 
 #include <atomic>
 #include <cstddef>
@@ -13,21 +13,21 @@ namespace tandem::exec {
 
 struct LayoutBlock;
 
-// A block in memory: until the load that takes its place.
+// A block in memory, until the next load into its place.
 struct LoadedBlock {
   const LayoutBlock* layout = nullptr;
   model::Range rows{};                 // of the vocabulary: a tile of the LM head; else empty
   const std::byte* weights = nullptr;  // the block's first, or the tile's
 };
 
-// `block` counts the streamed blocks of a device in the order of a step. load() is for one thread.
+// `block` numbers a device's streamed blocks in the order of a step. load() is for one thread.
 class BlockLoader {
  public:
   virtual ~BlockLoader() = default;
-  // The block that a load or a release names. Throws Error if this device does not stream it.
+  // Returns the block that a load or release names. Throws Error if this device does not stream it.
   [[nodiscard]] virtual std::size_t find(const model::Task& task) const = 0;
-  // Brings `block` into the place of the oldest of its class. Allocates nothing. Throws Error if
-  // it cannot be read, and soon after `stop` becomes true.
+  // Loads `block` into the slot of the oldest of its class. Allocates nothing. Throws Error if it
+  // cannot be read, and soon after `stop` becomes true.
   [[nodiscard]] virtual LoadedBlock load(std::size_t block, const std::atomic<bool>& stop) = 0;
 };
 

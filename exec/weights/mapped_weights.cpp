@@ -18,7 +18,7 @@ namespace {
 
 using model::WeightFormat;
 
-// Of one thread at a time.
+// Bytes that one thread reads at a time.
 constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20U;
 // Between two looks at whether the work is still wanted.
 constexpr std::size_t kRound = 64;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The files of a WeightSource as memory, for products that read weights where they are stored.
+// The files of a WeightSource as memory, for products that read weights in place.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,36 +29,35 @@ struct MappedPart {
 
 struct PartsToRead {
   int threads = 1;
-  // Where it is noted that all numbers of certain parts of certain files are finite; empty:
-  // nowhere.
+  // Folder of notes that all numbers of certain parts of certain files are finite; empty: none.
   std::filesystem::path notes{};
-  bool believe = true;    // such a note, by whatever process; else they are looked at again
+  bool believe = true;    // trusts a note of any process; else the numbers are read again
   bool may_copy = false;  // later, if that makes products faster (move_choice.hpp)
-  // Bytes that are done, of all. What it throws ends the work.
+  // Receives the bytes done, of all. An exception ends the work.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress{};
 };
 
 // Thread-safe.
 class MappedWeights {
  public:
-  // Maps all files of `weights`, as they were opened. Throws Error as MappedFile does.
+  // Maps all files of `weights`, as opened. Throws Error as MappedFile does.
   explicit MappedWeights(const WeightSource& weights);
 
-  // The stored bytes that a product with `slice`, of `layer`, can use as they are: a matrix in its
-  // format, whole rows in their order (or those of whole heads in pairs), where numbers of 16 and
-  // 32 bits begin at multiples of their size. Nothing of what has to be copied.
+  // Returns the stored bytes of `slice`, of `layer`, if a product can use them in place: a matrix
+  // in its format, whole rows in order (or those of whole heads in pairs), with numbers of 16 and
+  // 32 bits at multiples of their size. Nothing if it must be copied.
   [[nodiscard]] std::optional<MappedPart> find(const WeightSource& weights,
                                                const TensorSlice& slice, std::int32_t layer) const;
-  // Touches every page of `parts`, with several threads, and unless it is noted of these parts and
-  // files by their identities, looks at all numbers. Throws Error (file, tensor) for those that are
-  // not finite, and as check().
+  // Touches every page of `parts`, with several threads, and checks all numbers unless a note
+  // confirms these parts and files by their identities. Throws Error (file, tensor) for numbers
+  // that are not finite, and as check().
   void read(std::span<const MappedPart> parts, const PartsToRead& how) const;
 
-  // The mapped file that has these bytes; null if none has.
+  // Returns the mapped file that contains these bytes; null if there is none.
   [[nodiscard]] const MappedFile* file_of(const std::byte* bytes) const;
 
   // Throws Error (file, what happened, remedy) if a file lost bytes or was written since it was
-  // opened: what has been computed from it since then is worth nothing.
+  // opened: results computed from it since then are invalid.
   void check() const;
 
  private:
@@ -67,7 +66,7 @@ class MappedWeights {
   std::string fingerprint_;
 };
 
-// Whether every number that `stored`, whole blocks of `format`, says is finite.
+// Returns whether every number of `stored`, whole blocks of `format`, is finite.
 [[nodiscard]] bool all_finite(model::WeightFormat format, std::span<const std::byte> stored);
 
 }  // namespace tandem::exec

@@ -121,7 +121,7 @@ model::WeightFormats tensor_formats(const WeightSource& weights,
       if (format != most->first) formats.set(matrix, layer, format);
     }
   }
-  // What a model has not, or has elsewhere, is as what it goes with.
+  // Absent or fused matrices have the format of the one they belong to.
   if (!types.contains(model::WeightMatrix::gate))
     formats.set(model::WeightMatrix::gate, formats.of(model::WeightMatrix::up));
   if (!types.contains(model::WeightMatrix::head))

@@ -28,7 +28,7 @@ void MoveChoice::saw(std::size_t layer, std::int64_t nanoseconds) {
   step_[layer] += nanoseconds;
 }
 
-// The first layer may wait for what the step before left, the last may have fewer rows.
+// The first layer may wait for the previous step, and the last may have fewer rows.
 bool MoveChoice::timed_all() const {
   return std::ranges::all_of(step_.begin() + 1, step_.end() - 1,
                              [](std::int64_t time) { return time > 0; });

@@ -42,7 +42,7 @@ struct RandomTensor {
 // outweighs the current token's embedding, which tied weights would otherwise repeat for ever.
 float gain_of(WeightName weight, std::int64_t layers) {
   using enum WeightName;
-  // The query stands for key and value too, where they are one tensor.
+  // The query also represents key and value if they are one tensor.
   if (weight == query || weight == key) return 1.6F;
   if (weight == out || weight == down) return 3.0F / std::sqrt(static_cast<float>(layers));
   if (weight == embedding || weight == head || weight == positions) return 3.0F;
@@ -178,7 +178,7 @@ void write_random_weights(const model::Transformer& transformer, std::uint64_t s
   index_file.write(index.dump(1) + "\n");
 
   // All bytes are on disk: only renames are left. Weights of an earlier call in the other form
-  // would shadow these or lie beside them.
+  // would shadow these or be left beside them.
   const std::string single = "model.safetensors";
   const std::string index_name = "model.safetensors.index.json";
   std::error_code none;

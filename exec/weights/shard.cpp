@@ -16,17 +16,18 @@ namespace tandem::exec {
 namespace {
 
 constexpr std::uint64_t kCopyAlignment = 64;
-// What one thread copies, and all of them between two looks at the clock: a huge page.
+// Bytes that one thread copies at a time; all threads together copy a huge page between two time
+// checks.
 constexpr std::int64_t kCopyGranule = std::int64_t{256} << 10U;
 constexpr std::size_t kCopyBytes = std::size_t{2} << 20U;
 
-// Where a slice of a block lies.
+// The memory of a slice.
 struct SlicePlace {
   const std::byte* data = nullptr;
   bool in_pairs = false;
 };
 
-// A block in memory: in one piece, or each slice in a place of its own.
+// A block in memory: contiguous, or each slice separately.
 struct BlockPlace {
   const LayoutBlock* layout = nullptr;
   const std::byte* bytes = nullptr;
@@ -65,7 +66,7 @@ std::span<const float> joined(const BlockPlace& block, std::initializer_list<Wei
   return all;
 }
 
-// What a layer's blocks are for the kernels.
+// Sets the kernels' view of a layer's blocks.
 void bind_layer(LayerTensors& layer, const BlockPlace& block) {
   using enum WeightName;
   const std::span<const std::byte> whole{
@@ -95,7 +96,7 @@ void bind_layer(LayerTensors& layer, const BlockPlace& block) {
   }
 }
 
-// What a block of which the first `resident` bytes are in memory is for the kernels. `embedding`:
+// Sets the kernels' view of a block of which the first `resident` bytes are in memory. `embedding`:
 // of blocks before it.
 void bind_block(Shard::Tensors& t, const BlockPlace& place, std::uint64_t resident,
                 MatrixView& embedding) {
@@ -219,7 +220,7 @@ void Shard::unbind(model::WeightBlock block, std::int32_t layer) {
   throw std::logic_error("shard: a block that is never streamed");
 }
 
-// Matrices of one place on their way to memory of their own, in order.
+// The matrices of one place being copied to memory of their own, in order.
 struct Shard::Moving {
   struct Copy {
     MatrixView* matrix;
@@ -277,7 +278,7 @@ Shard Shard::mapped(const WeightSource& weights, const model::Transformer& trans
   const ShardLayout layout = layout_of(transformer, share);
   std::vector<std::vector<SlicePlace>> places;
   std::vector<MappedPart> parts;
-  // Of what is copied: where it goes, which is one after another as in the layout.
+  // A copy and its destination, consecutive as in the layout.
   struct Copy {
     const TensorSlice* slice = nullptr;
     std::int32_t layer = -1;
@@ -396,7 +397,7 @@ void Shard::leave_mapped() {
   if (!moving_) return;
   const std::span<const Moving::Copy> copied = std::span(moving_->copies).first(moving_->current);
   for (const Moving::Copy& copy : copied) copy.matrix->data = copy.from;
-  // Before their pages come back, so that nothing is in memory twice.
+  // Released before their pages come back, so that nothing is in memory twice.
   moving_->memory = AlignedBuffer();
   for (const Moving::Copy& copy : copied) copy.file->populate(copy.bytes());
   moving_.reset();

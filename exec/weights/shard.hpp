@@ -30,61 +30,60 @@ class WeightSource;   // exec/weights/source/weight_source.hpp
 class EmbeddingRows {
  public:
   virtual ~EmbeddingRows() = default;
-  // The row of `token` as f32, [hidden]. Throws Error if it cannot be read.
+  // Reads the row of `token` as f32, [hidden]. Throws Error if it cannot be read.
   virtual void read_row(std::int32_t token, std::span<float> row) = 0;
 };
 
 // A device's share of the weights in memory, in their formats: weight blocks in the layout of
-// exec/weights/source/layout.hpp, each 4096-aligned. Blocks may be shared with others that keep
-// them (resident_blocks.hpp). Move-only.
+// exec/weights/source/layout.hpp, each 4096-aligned. Blocks may be shared with other owners
+// (resident_blocks.hpp). Move-only.
 class Shard {
  public:
-  // Slices `share` out of `weights`: a Hugging Face folder (F32, F16 or BF16 safetensors, one file
-  // or sharded with an index) or a GGUF file. Throws Error: file, tensor, value, expected, remedy.
+  // Slices `share` from `weights`: a Hugging Face folder (F32, F16 or BF16 safetensors, one file or
+  // sharded with an index) or a GGUF file. Throws Error: file, tensor, value, expected, remedy.
   static Shard slice(const std::filesystem::path& weights, const model::Transformer& transformer,
                      const model::Share& share);
-  // The same out of files that are open. Throws Error if its files change meanwhile.
+  // The same from open files. Throws Error if they change meanwhile.
   static Shard slice(const WeightSource& weights, const model::Transformer& transformer,
                      const model::Share& share);
-  // A shard of weights that `fill` makes, block by block: exec/weights/source/layout.hpp says where
-  // each lies.
+  // Makes a shard of weights that `fill` writes, block by block, in the layout of
+  // exec/weights/source/layout.hpp.
   static Shard filled(const model::Transformer& transformer, const model::Share& share,
                       const std::function<void(const LayoutBlock&, std::span<std::byte>)>& fill);
-  // A shard whose matrices are those of the files, where these have them as products want them
-  // (MappedWeights::find); the others, norms and biases are copied. Everything is copied, as by
-  // slice, if no matrix can stay. Throws Error as slice and MappedWeights do.
+  // Makes a shard that uses matrices in place in the files if products can (MappedWeights::find),
+  // and copies the others, norms and biases. Copies everything, as slice does, if no matrix can be
+  // used in place. Throws Error as slice and MappedWeights do.
   static Shard mapped(const WeightSource& weights, const model::Transformer& transformer,
                       const model::Share& share, const PartsToRead& how);
   struct Tensors;  // exec/weights/tensors.hpp: what the kernels read
-  // A block's first `bytes` bytes, in memory of whole pages; none of a block that is streamed.
+  // A block's first `bytes` bytes, in memory of whole pages; none for a streamed block.
   struct Block {
     std::shared_ptr<const AlignedBuffer> memory;
     std::uint64_t bytes = 0;
   };
-  // A shard of blocks that are in memory already: one for each of layout_of(transformer, share), in
-  // order.
+  // Makes a shard of blocks in memory: one for each of layout_of(transformer, share), in order.
   static Shard of_blocks(const model::Transformer& transformer, const model::Share& share,
                          std::vector<Block> blocks);
-  // Kernels find a streamed block there until it is bound again, or unbound.
+  // Sets the memory of a streamed block, until it is bound again or unbound.
   void bind(const LoadedBlock& block);
-  // Whether it is for the run to find out what copy_mapped() is worth (MoveChoice).
+  // Returns whether the run should measure the worth of copy_mapped() (MoveChoice).
   [[nodiscard]] bool may_copy() const;
-  // Gives the matrices of a layer (by share.layers.place; their number: the LM head) that are
-  // mapped memory of their own, where later products read the same bytes; an alias keeps what it
-  // has. It ends after `at_most`, with some of them, and goes on where it is called again with the
-  // same place; no other one's until then. One matrix is in memory twice meanwhile. Returns which
-  // part of the bytes has been copied, 1: all of them; nothing if there was no memory: then nothing
-  // changes. Throws Error as check().
+  // Copies the mapped matrices of a layer (by share.layers.place; their number: the LM head) to
+  // memory of their own, where later products read the same bytes; an alias keeps the mapped ones.
+  // Stops after `at_most` with a part of them, and continues when called again with the same place;
+  // no other place may come in between. One matrix is in memory twice meanwhile. Returns the part
+  // of the bytes copied, 1: all; nothing, and no change, if there was no memory. Throws Error as
+  // check().
   std::optional<double> copy_mapped(
       std::size_t place, ThreadPool& pool,
       std::chrono::nanoseconds at_most = std::chrono::nanoseconds::max());
-  // A place that is not copied to its end is mapped again, as it was.
+  // Reverts an unfinished copy to the mapped matrices.
   void leave_mapped();
 
-  // Attention or FFN of `layer`, or the head: nothing may use it until it is bound.
+  // Unbinds attention or FFN of `layer`, or the head: no task may use it until it is bound.
   void unbind(model::WeightBlock block, std::int32_t layer);
 
-  // Another of the same weights, in the same memory.
+  // Returns a shard of the same weights in the same memory.
   [[nodiscard]] Shard alias() const;
 
   Shard(Shard&&) noexcept;
@@ -93,11 +92,11 @@ class Shard {
 
   [[nodiscard]] const model::Transformer& transformer() const;
   [[nodiscard]] const model::Share& share() const;
-  // Bytes of what is in memory: model::weight_bytes and the padding between blocks; of mapped files
-  // their matrices.
+  // Returns the bytes in memory: model::weight_bytes and the padding between blocks; for mapped
+  // files their matrices.
   [[nodiscard]] double bytes() const;
   [[nodiscard]] double mapped_bytes() const;
-  // Throws Error as MappedWeights::check, of mapped files: what was computed is worth nothing.
+  // Throws Error as MappedWeights::check: results from mapped files are invalid.
   void check() const;
 
   [[nodiscard]] const Tensors& tensors() const { return *tensors_; }
@@ -109,7 +108,7 @@ class Shard {
         std::vector<Block> blocks);
   struct Moving;
   std::unique_ptr<Tensors> tensors_;
-  std::unique_ptr<Moving> moving_;  // what copy_mapped is at; null: nothing
+  std::unique_ptr<Moving> moving_;  // state of an unfinished copy_mapped; null: none
 };
 
 }  // namespace tandem::exec

@@ -1,9 +1,8 @@
 #pragma once
 
-// What the kernels read: a device's weights as matrices, [out, in] row-major as Hugging Face
-// stores them and in their formats, norms and biases f32. Each weight block is contiguous and
-// 4096-aligned (huge pages where the kernel gives them), or its matrices lie where a mapped file
-// has them.
+// The weights of a device as kernels read them: matrices, [out, in] row-major as in Hugging Face's
+// files and in their formats, norms and biases f32. Each weight block is contiguous and
+// 4096-aligned (on huge pages if the kernel provides them), or its matrices are in a mapped file.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,9 +33,9 @@ struct NormView {
   std::span<const float> bias;    // [hidden]; empty of an RMSNorm
 };
 
-// A bias is empty where the architecture has none; out_bias and down_bias are added to sums over
-// all heads and columns, and only the device with the first of them has them.
-// H = share.heads.size(), K = kv heads of those heads, d = head_dim, C = share.columns.size().
+// A bias is empty if the architecture has none; out_bias and down_bias are added to sums over all
+// heads and columns, and only the device with the first of them has them. H = share.heads.size(), K
+// = kv heads of those heads, d = head_dim, C = share.columns.size().
 struct LayerTensors {
   NormView attention_norm;
   MatrixView query;                   // [H d, hidden]
@@ -47,7 +46,7 @@ struct LayerTensors {
   std::span<const float> out_bias;    // [hidden]
   std::span<const float> query_norm;  // [d], of each head; empty where heads are not normalised
   std::span<const float> key_norm;    // the same
-  NormView attention_sum_norm;        // of what attention adds up to; empty without
+  NormView attention_sum_norm;        // of the sum of attention; empty without
   NormView ffn_norm;
   MatrixView gate;                   // [C, hidden]; empty ungated
   MatrixView up;                     // [C, hidden]
@@ -55,21 +54,21 @@ struct LayerTensors {
   std::span<const float> up_bias;    // as many as gate and up have rows, gate's first
   std::span<const float> down_bias;  // [hidden]
   NormView ffn_sum_norm;
-  // The blocks as they lie in memory; empty of one that does not lie in one piece.
+  // The blocks in memory; empty for a block that is not contiguous.
   std::span<const std::byte> attention_block;
   std::span<const std::byte> ffn_block;
 };
 
-// Makes `layer` that of `block`, of attention or the FFN, which lies at `bytes`.
+// Sets `layer` to the tensors of `block`, of attention or the FFN, at `bytes`.
 void bind_layer(LayerTensors& layer, const LayoutBlock& block, const std::byte* bytes);
 
 struct Shard::Tensors {
   model::Transformer transformer;
   model::Share share;
   std::vector<std::shared_ptr<const AlignedBuffer>> storage;  // of the blocks that are in memory
-  std::shared_ptr<const MappedWeights> mapped;  // the files of matrices that are not; may be null
+  std::shared_ptr<const MappedWeights> mapped;  // the files of mapped matrices; may be null
   double mapped_bytes = 0.0;                    // of these matrices
-  bool may_copy = false;                        // them, later
+  bool may_copy = false;                        // may be copied to memory later
   std::vector<LayerTensors> layers;             // by share.layers.place(layer)
   MatrixView embedding;                         // [vocab, hidden]; empty without share.embedding
   MatrixView positions;         // [rows, hidden]; empty also where positions are not learned

@@ -46,7 +46,7 @@ bool is_stopped(const DigestOptions& options) {
   return options.stop != nullptr && options.stop->load(std::memory_order_relaxed);
 }
 
-// Of the stored bytes, as hexadecimal; empty if stopped.
+// Returns the digest of the stored bytes, in hexadecimal; empty if stopped.
 std::string bytes_sha256(const WeightSource& weights, const std::string& tensor,
                          const DigestOptions& options) {
   constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;
@@ -70,7 +70,7 @@ bool is_unchanged(const WeightSource& weights) {
   return true;
 }
 
-// Of the tensors `names`, by several threads: those with the most bytes begin first.
+// Returns the digests of the tensors `names`, by several threads, largest tensors first.
 std::vector<std::string> digests_of(const WeightSource& weights, std::span<const std::string> names,
                                     const DigestOptions& options) {
   std::vector<std::size_t> order(names.size());

@@ -24,7 +24,7 @@ namespace {
 using Netpoint = std::int32_t;
 constexpr Netpoint kNoNetpoint = -1;
 
-// What Dijkstra minimises: links, then latency.
+// The quantity that Dijkstra minimises: links, then latency.
 struct Distance {
   std::int64_t links = 0;
   double latency_s = 0.0;
@@ -68,7 +68,7 @@ std::string number(double value) {
   return text.data();
 }
 
-// What a number may be, besides 0 where it may be none at all.
+// Allowed range of a number; 0 may also be allowed, for none.
 struct Bounds {
   double least;
   double most;
@@ -135,7 +135,7 @@ void check_link(const Link& link) {
   }
   if (link.sharing == Sharing::fatpipe && link.background.value() > 0.0) {
     throw Error(subject +
-                ": background traffic, expected none on a FATPIPE, which nobody shares; "
+                ": background traffic, expected none on a FATPIPE, which is not shared; "
                 "remove it or make the link SHARED or SPLITDUPLEX");
   }
   check_times(subject, link.changes);
@@ -196,7 +196,7 @@ void for_each_arc(const Graph& graph, Visit visit) {
   }
 }
 
-// Whether each netpoint is reached from netpoint 0 along (or, `backwards`, against) the arcs.
+// Returns which netpoints are reached from netpoint 0 along (or, `backwards`, against) the arcs.
 std::vector<bool> reached(const Graph& graph, bool backwards) {
   const std::size_t size = boost::num_vertices(graph);
   std::vector<std::vector<Netpoint>> next(size);
@@ -238,8 +238,8 @@ struct Cluster::Network {
                     Graph::edge_property_type(arc.length, arc), graph);
   }
 
-  // For each netpoint the one before it on the shortest path from `source`; the smallest one where
-  // several are equally short. kNoNetpoint at the source and where there is no path.
+  // Returns for each netpoint its predecessor on the shortest path from `source`, the smallest of
+  // equally short ones; kNoNetpoint at the source and without a path.
   [[nodiscard]] std::vector<Netpoint> shortest_paths(Netpoint source) const {
     const std::size_t size = boost::num_vertices(graph);
     std::vector<Distance> distance(size, kUnreachable);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Devices and the network between them. Read from SimGrid platform XML by sim/platform; carried in
-// the plan as JSON. Knows nothing of SimGrid.
+// Devices and the network between them. Read from SimGrid platform XML by sim/platform; stored in
+// the plan as JSON. Independent of SimGrid.
 
 #include <cstdint>
 #include <memory>
@@ -30,7 +30,7 @@ struct Device {
   BytesPerSecond memory_bandwidth{};  // all cores, sequential read
   Bytes memory{};                     // budget for the program
   BytesPerSecond disk_bandwidth{};    // sequential read; 0: no disk
-  double slowdown = 1.0;              // emulation: measured compute times are multiplied by this
+  double slowdown = 1.0;              // emulation: factor of measured compute times
   std::vector<SpeedChange> speeds{};  // during a run, ascending in time; computing only
   bool operator==(const Device&) const = default;
 };
@@ -56,9 +56,9 @@ struct Link {
   Seconds latency{};
   BytesPerSecond bandwidth{};
   Sharing sharing = Sharing::split_duplex;
-  Seconds jitter{};             // mean extra delay of a message, exponentially distributed
-  double loss = 0.0;            // probability that a segment is lost; less than a half
-  BytesPerSecond background{};  // of a competing flow that takes no more; split duplex: of two
+  Seconds jitter{};                   // mean extra delay of a message, exponentially distributed
+  double loss = 0.0;                  // probability that a segment is lost; less than a half
+  BytesPerSecond background{};        // rate limit of a competing flow; split duplex: of two flows
   std::vector<LinkChange> changes{};  // during a run, ascending in time
   bool operator==(const Link&) const = default;
 };
@@ -69,8 +69,8 @@ struct Hop {
   bool operator==(const Hop&) const = default;
 };
 
-// What is known of the way between two netpoints (devices or routers): one <route> of the XML.
-// `symmetrical`: usable backwards, hops reversed, up and down exchanged.
+// A given connection of two netpoints (devices or routers): one <route> of the XML. `symmetrical`:
+// also valid backwards, with hops reversed and up and down exchanged.
 struct Edge {
   std::string from{};
   std::string to{};
@@ -84,15 +84,15 @@ struct Route {
   std::vector<Hop> hops{};
   Seconds latency{};  // sum over the hops
   // Minimum over the links of bandwidth / passes: a message that passes a medium twice (Wi-Fi from
-  // station to station, by way of the access point) loads it twice.
+  // station to station through the access point) loads it twice.
   BytesPerSecond bandwidth{};
 };
 
-// Invariant: at least one device; unique names of devices, routers and links; every device
-// reaches every other. Value type; `route` fills a cache: not safe to share between threads.
+// Invariant: at least one device; unique names of devices, routers and links; every device reaches
+// every other. Value type; `route` fills a cache: must not be shared between threads.
 class Cluster {
  public:
-  // Throws Error (name, value, expected, remedy) unless the invariant holds, names can be shown
+  // Throws Error (name, value, expected, remedy) unless the invariant holds, names are printable
   // (model/base/plain_text.hpp), and all counts and numbers are within model/base/limits.hpp.
   Cluster(std::string name, std::vector<Device> devices, std::vector<std::string> routers,
           std::vector<Link> links, std::vector<Edge> edges);
@@ -103,10 +103,10 @@ class Cluster {
   [[nodiscard]] const std::vector<Link>& links() const { return links_; }
   [[nodiscard]] const std::vector<Edge>& edges() const { return edges_; }
   [[nodiscard]] DeviceIndex size() const { return static_cast<DeviceIndex>(devices_.size()); }
-  // Index of the device of that name. Throws Error with the known names.
+  // Returns the index of the device of that name. Throws Error with the known names.
   [[nodiscard]] DeviceIndex find(const std::string& device) const;
 
-  // The route from one device to another: the edge between them if one is given, else the shortest
+  // Returns the route from one device to another: the given edge between them, else the shortest
   // path (fewest links, as SimGrid's Dijkstra routing; then least latency; then smallest netpoint
   // order, so that it is unique). Throws logic_error if from == to or out of range.
   [[nodiscard]] const Route& route(DeviceIndex from, DeviceIndex to) const;
@@ -126,8 +126,9 @@ class Cluster {
   mutable std::vector<std::vector<std::int32_t>> trees_;
 };
 
-// What of `cluster` changes in time, by chance or by traffic of others ("link 'x': jitter"), one
-// example; empty if nothing does. The analytic evaluator and emulation know of none of it.
+// Returns an example of what varies on `cluster` over time, randomly or by background traffic
+// ("link 'x': jitter"); empty if nothing does. The analytic evaluator and emulation ignore all of
+// it.
 [[nodiscard]] std::string variation(const Cluster& cluster);
 
 }  // namespace tandem::model

@@ -33,7 +33,7 @@ constexpr Dialect llama_dialect(std::string_view model_type, Family family,
           0};
 }
 
-// Of Qwen's classes.
+// The dialect of Qwen's classes.
 constexpr Dialect qwen_dialect(std::string_view model_type, Family family,
                                std::string_view architectures, std::int64_t head_dim) {
   Dialect dialect = llama_dialect(model_type, family, architectures);
@@ -54,7 +54,7 @@ constexpr Dialect gemma_dialect(std::string_view model_type, Family family,
   return dialect;
 }
 
-// The text's part of models that also see says little.
+// The text part of multimodal models omits most fields.
 constexpr Dialect gemma3_dialect() {
   Dialect dialect = gemma_dialect("gemma3_text", Family::gemma3, "Gemma3ForCausalLM", 1e6);
   dialect.default_heads = 8;
@@ -91,7 +91,7 @@ constexpr Dialect with_kv_heads(Dialect dialect, std::int64_t kv_heads, std::int
   return dialect;
 }
 
-// As the configuration classes of Hugging Face transformers name them, chatglm as in THUDM's.
+// Names as in the configuration classes of Hugging Face transformers, chatglm as in THUDM's.
 constexpr Dialect kDialects[] = {
     llama_dialect("llama", Family::llama, "LlamaForCausalLM LLaMAForCausalLM"),
     with_kv_heads(llama_dialect("mistral", Family::llama, "MistralForCausalLM"), 8),

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the model types of Hugging Face's `config.json` call their fields. Not installed.
+// Field names of Hugging Face's `config.json` by model type. Internal.
 
 #include <cstdint>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace tandem::model {
 
-// What one `model_type` calls its fields. Empty: it has no such field.
+// The field names of one `model_type`. Empty: it has no such field.
 struct Dialect {
   std::string_view model_type;
   std::string_view layers;
@@ -26,11 +26,11 @@ struct Dialect {
   Family family;
   bool tied_by_default;
   Activation default_activation;
-  std::string_view architectures;  // with a head for the next token, or of an encoder; by spaces
-  std::string_view activation;     // the field
+  std::string_view architectures;  // for next tokens or encoders; separated by spaces
+  std::string_view activation;     // the field's name
   std::string_view token_types;
   std::int64_t default_token_types;
-  // What Hugging Face's class has for fields that are absent; 0: what others imply.
+  // Defaults of Hugging Face's class for absent fields; 0: implied by other fields.
   double default_theta = 10000.0;
   std::int64_t default_head_dim = 0;
   std::int64_t default_kv_heads = 0;
@@ -39,12 +39,12 @@ struct Dialect {
   std::int64_t default_context = 0;
 };
 
-// Throws Error at `field` for a model type that has none.
+// Returns a model type's dialect. Throws Error at `field` for an unknown one.
 [[nodiscard]] const Dialect& find_dialect(std::string_view model_type, const JsonValue& field);
 
-// The one whose names of fields to_config_json writes.
+// Returns the dialect whose field names to_config_json writes.
 [[nodiscard]] const Dialect& written_dialect(Family family);
-// Of that type. Throws logic_error for a model type that has none.
+// Returns the dialect of that type. Throws logic_error for an unknown one.
 [[nodiscard]] const Dialect& dialect_of(std::string_view model_type);
 
 }  // namespace tandem::model

@@ -6,8 +6,7 @@
 namespace tandem::model {
 
 std::vector<FieldDifference> differences(const Transformer& first, const Transformer& second) {
-  // What is written is what is compared: a field that is added to both directions of config.json
-  // takes part here by that.
+  // Compares what is written: a field added to both directions of config.json is included by that.
   Transformer renamed = second;
   renamed.name = first.name;
   renamed.formats = first.formats;

@@ -39,7 +39,7 @@ std::int64_t size_field(const JsonValue& root, std::string_view key) {
   return root.at(key).integer(1, kMaxSize);
 }
 
-// `absent`: what the class has where the field is absent; 0: it must be there.
+// `absent`: the class's default for an absent field; 0: the field is required.
 std::int64_t size_or(const JsonValue& root, std::string_view key, std::int64_t absent) {
   return absent > 0 && !root.json().contains(key) ? absent : size_field(root, key);
 }
@@ -53,7 +53,7 @@ bool flag(const JsonValue& root, std::string_view key, bool absent) {
   return field ? field->boolean() : absent;
 }
 
-// Where Hugging Face's class has a default of its own for a field that is absent (null is none).
+// Returns Hugging Face's default for an absent field (null is none), where its class has its own.
 std::int64_t kv_heads_if_absent(const JsonValue& root, const Dialect& dialect, std::int64_t heads) {
   if (dialect.kv_heads.empty() || root.json().contains(dialect.kv_heads)) return heads;
   return dialect.default_kv_heads > 0 ? dialect.default_kv_heads : heads;
@@ -83,13 +83,13 @@ void read_head_dim(const JsonValue& root, const Dialect& dialect, Transformer& t
   }
 }
 
-// Where all layers have one window, or none.
+// Returns whether all layers have the same window, or none.
 bool caps_context(Family family) { return family == Family::llama || family == Family::phi3; }
 
-// Those whose config.json says how positions are rotated.
+// Returns whether config.json states how positions are rotated.
 bool is_rotary(Family family) { return !architecture_of(family).learned(); }
 
-// Mistral's and Phi 3's classes have their window whatever use_sliding_window says.
+// Mistral's and Phi 3's classes use their window whatever use_sliding_window says.
 bool asks_to_slide(const Dialect& dialect) {
   return dialect.family != Family::phi3 && dialect.model_type != "mistral" &&
          dialect.model_type != "ministral3";
@@ -135,7 +135,7 @@ void read_sizes(const JsonValue& root, const Dialect& dialect, Transformer& t) {
   read_context(root, dialect, t);
 }
 
-// The second names of fields, which must say the same as the first.
+// Checks that alternative names of fields have the same values as the first.
 void read_second_names(const JsonValue& root, const Dialect& dialect, const Transformer& t) {
   const auto same = [&](std::string_view key, std::int64_t value) {
     if (const auto field = root.find(key); field && field->integer(0, kMaxSize) != value)
@@ -146,7 +146,8 @@ void read_second_names(const JsonValue& root, const Dialect& dialect, const Tran
   if (dialect.model_type == "chatglm") same("num_hidden_layers", t.layers);
 }
 
-// What each layer attends to: all before it, or a window, of which the context is no longer.
+// Reads what each layer attends to: everything before it, or a window at most as long as the
+// context.
 void read_layer_types(const JsonValue& root, const Transformer& t) {
   if (!caps_context(t.family)) return;  // by layer: read_traits
   const auto types = root.find("layer_types");
@@ -178,7 +179,7 @@ void read_architectures(const JsonValue& root, const Dialect& dialect) {
   }
 }
 
-// What the functions of this file read: no other field may pass unseen.
+// Returns the fields that the functions of this file read: no other may pass unnoticed.
 std::vector<std::string_view> keys_read(const Dialect& d) {
   std::vector<std::string_view> keys{"tandem_name",         "model_type",   "architectures",
                                      "tie_word_embeddings", "bos_token_id", "eos_token_id"};
@@ -207,7 +208,7 @@ std::vector<std::string_view> keys_read(const Dialect& d) {
   return keys;
 }
 
-// What must be said, as the class's default is not what tandem plans or runs.
+// Requires fields whose default in the class is not what tandem plans or runs.
 void expect_said(const JsonValue& root, const Dialect& dialect) {
   constexpr std::pair<std::string_view, std::string_view> kSaid[] = {
       {"internlm2", "bias"}, {"chatglm", "add_qkv_bias"}, {"glm", "attention_bias"}};
@@ -244,8 +245,8 @@ void read_tokens(const JsonValue& root, Transformer& t) {
 
 namespace {
 
-// Models that also see, of which the text's part is run: the file's model_type, the class, and
-// those that the text's part may have.
+// Multimodal models whose text part is run: the file's model_type, the class, and the possible
+// types of the text part.
 struct Seeing {
   std::string_view model_type;
   std::string_view architecture;
@@ -256,8 +257,8 @@ constexpr Seeing kSeeing[] = {
     {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text"},
 };
 
-// The part of the file that is of texts: all of it, or text_config. What is beside it says where
-// images go and how they are read, or repeats the text's.
+// Returns the text part of the file: all of it, or text_config. Other fields describe images, or
+// repeat the text part's.
 JsonValue text_part(const JsonValue& file) {
   const std::string type = file.at("model_type").text();
   const auto* const seeing = std::ranges::find(kSeeing, type, &Seeing::model_type);

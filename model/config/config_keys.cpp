@@ -10,8 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-// Settings that no model type computes with: they name, store, train or sample, or say how Hugging
-// Face's library is to go about what comes out the same.
+// Settings without an effect on results: names, storage, training, sampling, and how Hugging Face's
+// library computes the same.
 constexpr std::string_view kHarmless[] = {
     // Names and the library.
     "_name_or_path", "name_or_path", "transformers_version", "auto_map", "custom_pipelines",
@@ -19,9 +19,9 @@ constexpr std::string_view kHarmless[] = {
     "id2label", "label2id", "num_labels", "_num_labels", "unsloth_version", "unsloth_fixed",
     "model_name", "is_llama_config", "transformers.js_config", "cache_implementation",
     "_commit_hash", "license",
-    // How weights are stored: the weights' files say it themselves.
+    // Storage of weights: the weights' files state it.
     "torch_dtype", "dtype", "use_bfloat16", "fp16", "bf16",
-    // How the library computes what comes out the same.
+    // How the library computes the same result.
     "use_cache", "torchscript", "return_dict", "output_hidden_states", "output_attentions",
     "output_past", "output_scores", "return_dict_in_generate", "pretraining_tp",
     "chunk_size_feed_forward", "_attn_implementation", "_attn_implementation_autoset",
@@ -40,7 +40,7 @@ constexpr std::string_view kHarmless[] = {
     "summary_proj_to_labels", "summary_type", "summary_use_proj", "directionality",
     "pooler_dropout", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
     "pooler_size_per_head", "pooler_type",
-    // Tokens: their ids do not change what is computed.
+    // Tokens: their ids do not change the computation.
     "pad_token_id", "unk_token_id", "sep_token_id", "cls_token_id", "mask_token_id",
     "decoder_start_token_id", "prefix", "ignore_index",
     // Sampling defaults of Hugging Face's generate(): flags decide here.
@@ -67,7 +67,7 @@ constexpr unsigned kSilu = kLlamas | kQwen2;
 constexpr unsigned kDecoders = kLlamas | kQwen2 | kGemma;
 constexpr unsigned kAll = kDecoders | kGpt2 | kOpt | kBert | kGlm;
 
-// A setting of which tandem knows some values only; `values` is a JSON array of them.
+// A setting with supported values; `values` is a JSON array of them.
 struct Setting {
   std::string_view key;
   unsigned families;
@@ -106,7 +106,7 @@ constexpr Setting kSettings[] = {
     {"num_local_experts", kDecoders, "[]", "none: mixtures of experts are not supported"},
     {"final_logit_softcapping", kSilu, "[]", "none: capped logits are Gemma's"},
     {"attn_logit_softcapping", kSilu, "[]", "none: capped scores are Gemma's"},
-    // Qwen 2: biases of queries, keys and values, which its class does not ask for.
+    // Qwen 2: biases of queries, keys and values, which its class always has.
     {"attention_bias", kQwen2, "[true]", "true: biases on queries, keys and values"},
     {"qkv_bias", kQwen2, "[true]", "true: biases on queries, keys and values"},
     {"use_mrope", kQwen2, "[false]", "false: one position a token"},
@@ -114,12 +114,12 @@ constexpr Setting kSettings[] = {
     {"hidden_act", kGemma, R"(["gelu_pytorch_tanh"])", "\"gelu_pytorch_tanh\""},
     {"hidden_activation", kGemma, R"(["gelu_pytorch_tanh"])", "\"gelu_pytorch_tanh\""},
     {"use_bidirectional_attention", kGemma, "[false]", "false: each token sees those before it"},
-    // Phi 3: what its files say of variants that were not published.
-    {"full_attn_mod", kPhi3, "[1]", "1: all layers attend alike"},
+    // Phi 3: fields of variants that were not published.
+    {"full_attn_mod", kPhi3, "[1]", "1: equal attention in all layers"},
     {"interpolate_factor", kPhi3, "[1]", "1: positions are as they are"},
-    // GPT-2: scores are divided by the square root of the head's size, in every layer alike.
+    // GPT-2: scores are divided by the square root of the head's size, equally in every layer.
     {"scale_attn_weights", kGpt2, "[true]", "true: scores are scaled"},
-    {"scale_attn_by_inverse_layer_idx", kGpt2, "[false]", "false: scaled in every layer alike"},
+    {"scale_attn_by_inverse_layer_idx", kGpt2, "[false]", "false: the same scale in every layer"},
     // OPT: normalised before attention and FFN, with biases and a last norm.
     {"do_layer_norm_before", kOpt, "[true]", "true: normalised before attention and FFN"},
     {"_remove_final_layer_norm", kOpt, "[false]", "false: a norm before the LM head"},

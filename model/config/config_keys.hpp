@@ -1,6 +1,6 @@
 #pragma once
 
-// Every field of a `config.json` that tandem knows, and what it makes of it. Not installed.
+// All known fields of a `config.json` and their treatment. Internal.
 
 #include <span>
 #include <string_view>
@@ -12,11 +12,10 @@ namespace tandem::model {
 
 // Throws Error unless each field of `root` is
 //   - one of `read`, which the caller reads; or
-//   - a setting of which tandem plans and computes certain values only, and has one of them
-//     (biases, activations, order of norms, partial rotation); or
+//   - a setting with a supported value (biases, activations, order of norms, partial rotation); or
 //   - known to change neither work, memory nor result (training, naming, sampling defaults).
-// A field that tandem does not know is refused by name, as it may change what the model computes.
-// null counts as absent everywhere.
+// An unknown field is rejected by name, as it may change what the model computes. null counts as
+// absent everywhere.
 void check_config_keys(const JsonValue& root, Family family,
                        std::span<const std::string_view> read);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kPlainRopeTheta = 10000.0;
 
-// The context that a scaling is from: said with it, or of the file.
+// Returns the original context of a scaling: its own, or the file's.
 std::int64_t original_context(const JsonValue& root, const JsonValue& scaling,
                               std::optional<std::int64_t> absent) {
   const std::string_view key = "original_max_position_embeddings";
@@ -27,7 +27,7 @@ std::int64_t original_context(const JsonValue& root, const JsonValue& scaling,
   return scaling.at(key).integer(1, kMaxSize);
 }
 
-// Peng et al. 2023; the growth of attention with the factor, of which deeper models take a part.
+// Peng et al. 2023; some models apply a part of the growth of attention with the factor.
 RopeScaling read_yarn(const JsonValue& root, const Dialect& dialect, const JsonValue& scaling,
                       Transformer& t) {
   scaling.expect_keys({"rope_type", "type", "factor", "rope_theta", "partial_rotary_factor",
@@ -105,7 +105,7 @@ std::optional<RopeScaling> read_scaling(const JsonValue& root, const Dialect& di
     (void)scaling.at("factor").number(1.0, kMaxNumber);
     return std::nullopt;
   }
-  // Phi 3's first files call it "su", and its class takes "yarn" for it.
+  // Phi 3's first files name it "su", and its class accepts "yarn" for it.
   const bool phi3 = dialect.family == Family::phi3;
   if (kind == "longrope" || (phi3 && (kind == "su" || kind == "yarn")))
     return read_longrope(root, dialect, scaling);
@@ -206,7 +206,7 @@ void read_rope(const JsonValue& root, const Dialect& dialect, Transformer& t) {
   const std::optional<JsonValue> newer = root.find("rope_parameters");
   if (older && newer) newer->fail("none beside rope_scaling");
   const std::optional<JsonValue> scaling = newer ? newer : older;
-  // Where it is absent, the class rotates by a YaRN of its own.
+  // If it is absent, the class rotates by a default YaRN.
   if (!scaling && dialect.model_type == "ministral3")
     root.at("rope_parameters").fail("an object that says how positions are rotated");
   read_partial(root, scaling, dialect, t);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What `config.json` says of rotary positions. Not installed.
+// The rotary positions in `config.json`. Internal.
 
 #include <nlohmann/json.hpp>
 
@@ -10,10 +10,10 @@
 
 namespace tandem::model {
 
-// Reads base, scaling and how much of a head is rotated into `transformer`, whose sizes are read.
+// Reads base, scaling and the rotated part of a head into `transformer`, whose sizes are set.
 void read_rope(const JsonValue& root, const Dialect& dialect, Transformer& transformer);
 
-// Writes what read_rope reads back.
+// Writes what read_rope reads.
 void write_rope(const Transformer& transformer, nlohmann::ordered_json& json);
 
 }  // namespace tandem::model

@@ -34,7 +34,7 @@ std::vector<bool> layer_types(const JsonValue& types, const Transformer& t) {
   return windowed;
 }
 
-// `usual` says of each layer whether it is windowed, where the file does not.
+// `usual` returns whether a layer is windowed if the file does not state it.
 template <class Usual>
 void read_windows(const JsonValue& root, Transformer& t, const Usual& usual) {
   if (const auto types = root.find("layer_types")) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What families' `config.json` say beside sizes and rotation: which layers attend within a window,
-// which have no positions, scales and caps. Not installed.
+// Family-specific fields of `config.json` in addition to sizes and rotation: layers with a window,
+// layers without positions, scales and caps. Internal.
 
 #include <nlohmann/json.hpp>
 #include <span>
@@ -13,14 +13,14 @@
 
 namespace tandem::model {
 
-// Reads them into `transformer`, whose sizes are read; absent fields have the defaults of Hugging
+// Reads them into `transformer`, whose sizes are set; absent fields have the defaults of Hugging
 // Face's classes.
 void read_traits(const JsonValue& root, const Dialect& dialect, Transformer& transformer);
 
-// The fields that read_traits reads of this family.
+// Returns the fields that read_traits reads for this family.
 [[nodiscard]] std::span<const std::string_view> trait_keys(Family family);
 
-// Writes what read_traits reads back.
+// Writes what read_traits reads.
 void write_traits(const Transformer& transformer, nlohmann::ordered_json& json);
 
 }  // namespace tandem::model

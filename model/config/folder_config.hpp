@@ -1,6 +1,6 @@
 #pragma once
 
-// The config.json of a model folder that other programs read, too.
+// The config.json of a model folder for other programs.
 
 #include <optional>
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace tandem::model {
 
-// Returns to_config_json(), which says all that tandem computes with, and what Hugging Face
-// transformers, llama.cpp and vLLM need in addition: `architectures`, the class that computes the
-// model; the activation of gated FFNs; `torch_dtype`, unless `dtype` is absent (tensors of several
-// types); and null for the special tokens that the model does not have, where the classes would
-// otherwise assume numbers of their own. parse_config_json() gives `transformer` back.
+// Returns to_config_json(), which has everything that tandem uses, extended for Hugging Face
+// transformers, llama.cpp and vLLM: `architectures`, the class of the model; the activation of
+// gated FFNs; `torch_dtype`, unless `dtype` is absent (tensors of several types); and null for
+// special tokens that the model does not have and for which the classes would otherwise assume
+// numbers. parse_config_json() restores `transformer`.
 [[nodiscard]] std::string to_folder_config_json(const Transformer& transformer,
                                                 std::optional<DType> dtype);
 

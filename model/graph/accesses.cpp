@@ -34,8 +34,8 @@ BufferRef softmax_written(const Task& task) {
 }
 
 BufferRef arrived_read(const Task& task) {
-  if (!task.of_arrived) return {};
-  return {BufferKind::arrived, 0};
+  if (!task.of_remote_kv) return {};
+  return {BufferKind::remote_kv, 0};
 }
 
 BufferRef keys_read(const Task& task) {
@@ -49,9 +49,9 @@ BufferRef list_read(const Task& task) {
   return {BufferKind::selection, task.selection};
 }
 
-BufferRef visitor_read(const Task& task) {
-  if (task.visitor == 0) return {};
-  return {BufferKind::visiting, task.visitor};
+BufferRef gathered_weights_read(const Task& task) {
+  if (task.weights_slot == 0) return {};
+  return {BufferKind::gathered_weights, task.weights_slot};
 }
 
 Range sampled_columns(const Task& task, BufferKind buffer) {
@@ -61,10 +61,10 @@ Range sampled_columns(const Task& task, BufferKind buffer) {
 
 namespace {
 
-// Of the cache, of what was gathered, and of what keys weigh.
+// Returns the rows of keys: of the cache, of gathered rows, and of scores.
 Range rows_of_keys(const Task& task) {
   if (reads_gathered(task)) return task.keys;
-  return task.later_keys ? kEverything : Range{0, task.rows.end};
+  return task.causal ? Range{0, task.rows.end} : kEverything;
 }
 
 // Rows of a list that a task reads or makes.
@@ -74,7 +74,7 @@ Range listed_rows(const Task& task) {
   return {std::min(task.keys.begin, task.rows.begin), std::max(task.keys.end, task.rows.end)};
 }
 
-// Whether the task names rows of `buffer` by a list.
+// Returns whether the task names rows of `buffer` by a list.
 bool names_rows(const Task& task, BufferKind buffer) {
   const bool moves =
       task.kind == TaskKind::gather || task.kind == TaskKind::merge || task.kind == TaskKind::add;
@@ -86,12 +86,12 @@ bool names_rows(const Task& task, BufferKind buffer) {
 Area area_of(const Task& task, BufferKind buffer) {
   const bool moved = task.kind == TaskKind::transfer && moves_cache(task);
   if (moved && buffer == BufferKind::key_value) return {kEverything, task.columns};
-  if (buffer == BufferKind::arrived) return {task.keys, moved ? task.columns : kEverything};
+  if (buffer == BufferKind::remote_kv) return {task.keys, moved ? task.columns : kEverything};
   if (of_sampled_rows(buffer))
     return {kEverything,
             task.kind == TaskKind::sample ? kEverything : sampled_columns(task, buffer)};
   if (task.kind == TaskKind::transfer) return {task.rows, task.columns};
-  if (buffer == BufferKind::panels || buffer == BufferKind::visiting)
+  if (buffer == BufferKind::packed_kv || buffer == BufferKind::gathered_weights)
     return {kEverything, kEverything};
   if (buffer == BufferKind::selection) return {listed_rows(task), kEverything};
   const Range rows = names_rows(task, buffer) ? kEverything : task.rows;
@@ -124,12 +124,12 @@ std::vector<Access> accesses_of(const Task& task, DeviceIndex device) {
   add(arrived_read(task), false);
   add(keys_read(task), false);
   add(list_read(task), false);
-  add(visitor_read(task), false);
+  add(gathered_weights_read(task), false);
   if (task.kind == TaskKind::merge) add(softmax_written(task), false);
   for (const BufferKind kind : also_read(task.kind)) add({.kind = kind}, false);
   add(task.output, true);
   add(softmax_written(task), true);
-  if (reads_gathered(task)) add({.kind = BufferKind::panels}, true);
+  if (reads_gathered(task)) add({.kind = BufferKind::packed_kv}, true);
   for (const BufferKind kind : also_written(task.kind)) add({.kind = kind}, true);
   return accesses;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a task reads and writes of a device's storage: the one list that places messages among the
-// tasks of a device (model/graph/message_places.hpp) and that conflicts are found by
-// (model/graph/conflicts.hpp). A test of the executor holds its kernels against it.
+// The reads and writes of a task in a device's storage. Message scheduling
+// (model/graph/message_schedule.hpp) and conflict detection (model/graph/conflicts.hpp) both use
+// this list. A test holds the executor's kernels against it.
 
 #include <cstdint>
 #include <limits>
@@ -13,22 +13,22 @@
 
 namespace tandem::model {
 
-// Buffers that an executor reads and writes for a task besides its input and output; of the cache,
-// the task's layer. Whoever orders tasks and transfers must know of them.
+// Returns the buffers that an executor reads and writes for a task in addition to its input and
+// output; of the cache, the task's layer. Code that orders tasks and transfers must consider them.
 [[nodiscard]] std::span<const BufferKind> also_read(TaskKind kind);
 [[nodiscard]] std::span<const BufferKind> also_written(TaskKind kind);
 
-// The same, but slots and what depends on the task, not on its kind alone: the softmax that an
-// attention writes whose result will be merged, and those that a merge reads. None: kind none.
+// Returns the softmax buffers that depend on the task's slots and not on its kind alone: the one
+// that an attention writes for a later merge, and those that a merge reads. Kind none: no buffer.
 [[nodiscard]] BufferRef softmax_read(const Task& task);
 [[nodiscard]] BufferRef softmax_written(const Task& task);
-// What an attention reads that came from caches elsewhere; none: kind none.
+// Returns the remote keys and values that an attention reads; kind none: it reads none.
 [[nodiscard]] BufferRef arrived_read(const Task& task);
-// Where an attend's or score's keys are; the list by which rows were gathered.
+// Returns the buffer of an attend's or score's keys, and the list by which rows were gathered.
 [[nodiscard]] BufferRef keys_read(const Task& task);
 [[nodiscard]] BufferRef list_read(const Task& task);
-// The weights of another device that a product reads; none: kind none.
-[[nodiscard]] BufferRef visitor_read(const Task& task);
+// Returns the gathered weights that a product reads; kind none: it uses the device's own.
+[[nodiscard]] BufferRef gathered_weights_read(const Task& task);
 
 // Rows and columns of a buffer.
 struct Area {
@@ -46,18 +46,17 @@ inline constexpr Range kEverything{0, std::numeric_limits<std::int32_t>::max()};
   return outer.rows.contains(inner.rows) && outer.columns.contains(inner.columns);
 }
 
-// The elements of `buffer` that a task uses, at most: the rows and columns that it names if it
-// copies or adds, else all columns of its rows. Rows of the cache are those of the batch whose
-// positions are meant; attention reads all positions, but with a
-// causal mask none of later rows. Logits and candidates have rows of their own: all of them, and
-// the columns that an LM head, a shortlist or a transfer names. Rows of what has arrived of other
-// caches are positions.
+// Returns the elements of `buffer` that a task uses at most. Copies and sums use the rows and
+// columns that they name, other tasks all columns of their rows. Rows of the cache are the batch
+// rows at those positions; attention reads all positions, with a causal mask none of later rows.
+// Logits and candidates have rows of their own: a task uses all of them, in the columns that an LM
+// head, a shortlist or a transfer names. Rows of remote KV are positions.
 [[nodiscard]] Area area_of(const Task& task, BufferKind buffer);
 
-// The columns of logits or candidates that a task names.
+// Returns the columns of logits or candidates that a task names.
 [[nodiscard]] Range sampled_columns(const Task& task, BufferKind buffer);
 
-// The layer whose part of `buffer` a task of `layer` uses: only the cache has parts; else -1.
+// Returns the layer of `buffer` that a task of `layer` uses: only the cache has layers; else -1.
 [[nodiscard]] inline std::int32_t cache_layer_of(BufferRef buffer, std::int32_t layer) {
   return buffer.kind == BufferKind::key_value ? layer : -1;
 }
@@ -69,14 +68,13 @@ struct Access {
   bool writes = false;
 };
 
-// All that `task` reads and writes of the storage of `device`, reads first. Of a transfer the
-// sender's storage is read, the receiver's written. Weights are not among it: tasks name them by
-// their block.
+// Returns all reads and writes of `task` in the storage of `device`, reads first. A transfer reads
+// the sender's storage and writes the receiver's. Weights are excluded: tasks name them by block.
 [[nodiscard]] std::vector<Access> accesses_of(const Task& task, DeviceIndex device);
 
-// The rows of the batch whose positions the device's cache gets: all of them, and where the device
-// declares a cache of so many blocks (BufferDeclaration::blocks) those that its tasks and what it
-// receives write. Throws logic_error unless the latter are adjacent.
+// Returns the batch rows whose positions the device caches: all rows, or, on a device that declares
+// a cache of a given number of blocks (BufferDeclaration::blocks), the rows that its tasks and its
+// incoming transfers write. Throws logic_error unless those rows are adjacent.
 [[nodiscard]] Range cached_rows(const TaskGraph& graph, DeviceIndex device);
 
 }  // namespace tandem::model

@@ -16,7 +16,7 @@ namespace {
 // Sums of the same latencies in another order differ by rounding.
 constexpr double kRounding = 1e-12;
 
-// Goes through a graph in order and follows what tells devices of the step.
+// Walks through a graph in order and tracks which devices know of the step.
 class Followed {
  public:
   Followed(const TaskGraph& graph, const Cluster& cluster, DeviceIndex master)
@@ -108,19 +108,20 @@ TaskGraph announced(TaskGraph graph, const Cluster& cluster, DeviceIndex master)
   for (DeviceIndex d = 0; d < cluster.size(); ++d) {
     for (const BufferDeclaration& buffer : graph.declared(d)) whole.declare(d, buffer);
   }
-  std::map<DeviceIndex, TaskIndex> told;  // the announcement of each device
-  for (const TaskIndex i : first) told[graph.tasks()[static_cast<std::size_t>(i)].device] = 0;
-  for (auto& [device, index] : told)
+  std::map<DeviceIndex, TaskIndex> announced_to;  // the announcement of each device
+  for (const TaskIndex i : first)
+    announced_to[graph.tasks()[static_cast<std::size_t>(i)].device] = 0;
+  for (auto& [device, index] : announced_to)
     index = whole.add(announcement(master, device, announcement_bytes(graph, device)), {});
-  const auto shift = static_cast<TaskIndex>(told.size());
+  const auto shift = static_cast<TaskIndex>(announced_to.size());
   std::vector<TaskIndex> dependencies;
   auto next = first.begin();
   for (TaskIndex i = 0; i < graph.size(); ++i) {
     const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
-    if (graph.finishes() && i == graph.finish()) whole.begin_finish();
+    if (graph.has_epilogue() && i == graph.epilogue()) whole.begin_epilogue();
     dependencies.clear();
     if (next != first.end() && *next == i) {
-      dependencies.push_back(told.at(task.device));
+      dependencies.push_back(announced_to.at(task.device));
       ++next;
     }
     for (const TaskIndex d : graph.dependencies(i)) dependencies.push_back(d + shift);

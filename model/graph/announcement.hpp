@@ -1,10 +1,10 @@
 #pragma once
 
-// The announcement of a step: what the master tells every other device before it, on the wire a
-// StepBegin (exec/transport/wire.hpp). A device that waits for data of the master anyway is told in
-// time, since the announcement leaves first. One that would begin a step on its own must wait for
-// the announcement itself, which is then a transfer of the graph: its bytes take their time on
-// links in every evaluator and in emulation.
+// The announcement of a step: the message that the master sends to every other device before the
+// step, on the wire a StepBegin (exec/transport/wire.hpp). A device that waits for data of the
+// master anyway receives it in time, because the announcement leaves first. A device that could
+// start a step on its own must wait for the announcement itself, which is then a transfer of the
+// graph: its bytes take time on links in every evaluator and in emulation.
 
 #include <cstdint>
 #include <vector>
@@ -19,28 +19,28 @@ inline constexpr std::int64_t kAnnouncementBytes = 24;
 inline constexpr std::int64_t kAnnouncedSegmentBytes = 16;
 inline constexpr std::int64_t kAnnouncedCacheOpBytes = 16;
 inline constexpr std::int64_t kAnnouncedTokenBytes = 4;
-// `tokens`: of so many rows, which only devices that embed are told.
+// `tokens`: the number of rows whose tokens the message carries; only embedding devices need them.
 [[nodiscard]] std::int64_t announcement_bytes(const Batch& batch, std::int64_t tokens);
-// As a device is told: with the tokens of all rows if the graph has it embed.
+// The announcement to a device: with the tokens of all rows if the graph has it embed.
 [[nodiscard]] std::int64_t announcement_bytes(const TaskGraph& graph, DeviceIndex device);
 
-// The tasks of `graph` that a device could begin before it has been told of the step, in order:
-// they, and what is before them in their lane, wait for nothing of the master (a cpu task of it, or
-// what it sends), or for what may come earlier than the announcement does. That takes the latency
-// of the direct route; data takes at least the sum of the latencies of its way, and leaves later.
-// Loads need no announcement: they depend on no batch and run ahead.
+// Returns the tasks of `graph` that a device could start before the announcement reaches it, in
+// order. Such tasks, and those before them in their lane, depend neither on the master (its cpu
+// tasks or messages) nor on anything that arrives after the announcement. The announcement takes
+// the latency of the direct route; data takes at least the sum of its route's latencies and leaves
+// later. Loads need no announcement: they depend on no batch and run ahead.
 [[nodiscard]] std::vector<TaskIndex> unannounced(const TaskGraph& graph, const Cluster& cluster,
                                                  DeviceIndex master);
 
-// `graph`, with a transfer from the master to each device that has unannounced tasks, on which
-// these depend. The transfers come first; they wait for nothing but the step's submission, so an
-// announcement may travel while the step before it is computed. They have no buffers, one row and
-// as many columns as announcement_bytes has elements, so the graph then serves batches of its
-// structure with as many cache operations only. The same graph if there are no such tasks.
+// Returns `graph` with a transfer from the master to each device that has unannounced tasks, which
+// then depend on it; `graph` itself if no device has any. The transfers come first and wait for the
+// step's submission only, so an announcement may travel while the step before it is computed. They
+// have no buffers, one row, and as many columns as announcement_bytes has elements, so the result
+// serves later batches of its structure only if they have the same number of cache operations.
 [[nodiscard]] TaskGraph announced(TaskGraph graph, const Cluster& cluster, DeviceIndex master);
-// Whether announced() has added transfers.
+// Returns whether announced() has added transfers.
 [[nodiscard]] bool announces(const TaskGraph& graph);
-// Whether this is one of them.
+// Returns whether `task` is one of them.
 [[nodiscard]] bool is_announcement(const Task& task);
 
 }  // namespace tandem::model

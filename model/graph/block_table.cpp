@@ -40,7 +40,7 @@ void BlockTable::clear() {
   sequences_.clear();
   std::ranges::fill(references_, 0);
   free_.clear();
-  // Taken in ascending order: one sequence's blocks then lie as its positions do.
+  // Used in ascending order: one sequence's blocks are then in the order of its positions.
   for (auto block = static_cast<std::int32_t>(references_.size()); block > 0; --block)
     free_.push_back(block - 1);
 }
@@ -140,7 +140,7 @@ std::vector<BlockTable::Copy> BlockTable::append(std::int32_t sequence, Range po
       const std::int32_t shared = block;
       block = take();
       drop(shared);
-      // Of positions that are written again, other layers are kept.
+      // If positions are written again, other layers are kept.
       const std::int32_t end = again ? positions.end : positions.begin;
       const std::int32_t kept = std::min(end - i * kBlock, kBlock);
       if (kept > 0) copies.push_back({.from = shared, .to = block, .positions = kept});
@@ -206,7 +206,7 @@ void BlockTable::truncate(std::int32_t sequence, std::int32_t positions) {
   const auto found = sequences_.find(sequence);
   if (found == sequences_.end()) return;
   Sequence& s = found->second;
-  // The last first: who comes next takes them in the order of positions.
+  // The last first: the next sequence then gets them in the order of positions.
   while (s.blocks.size() > static_cast<std::size_t>(blocks_for(positions))) {
     drop(s.blocks.back());
     s.blocks.pop_back();

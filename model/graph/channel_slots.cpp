@@ -47,7 +47,7 @@ std::int32_t assign(std::span<SlottedMessage> messages, const std::vector<Stay>&
 using PassedOn = std::vector<TaskIndex>;
 
 std::vector<Stay> stays_of(const TaskGraph& graph, const ChannelSlots& channel,
-                           const MessagePlaces& places, PassedOn& passed_on) {
+                           const MessageSchedule& schedule, PassedOn& passed_on) {
   const auto is_direct = [&](const SlottedMessage& message) {
     return moves_weights(graph.tasks()[static_cast<std::size_t>(message.task)]);
   };
@@ -56,9 +56,10 @@ std::vector<Stay> stays_of(const TaskGraph& graph, const ChannelSlots& channel,
   for (const SlottedMessage& message : channel.messages) {
     const auto i = static_cast<std::size_t>(message.task);
     stays.push_back(
-        {.needed = channel.outgoing ? places.capture[i] : message.task,
-         .gone = channel.outgoing ? places.delivery[i] : std::max(places.delivery[i], passed_on[i]),
-         .waits = !is_direct(message) && (!channel.outgoing || !places.is_relay(message.task))});
+        {.needed = channel.outgoing ? schedule.capture[i] : message.task,
+         .gone =
+             channel.outgoing ? schedule.delivery[i] : std::max(schedule.delivery[i], passed_on[i]),
+         .waits = !is_direct(message) && (!channel.outgoing || !schedule.is_relay(message.task))});
   }
   if (!channel.outgoing) return stays;
   // The receiver has surely taken a message off the network when it, or one behind it, is
@@ -66,8 +67,8 @@ std::vector<Stay> stays_of(const TaskGraph& graph, const ChannelSlots& channel,
   for (std::size_t m = stays.size(); m-- > 1;)
     stays[m - 1].gone = std::min(stays[m - 1].gone, stays[m].gone);
   for (std::size_t m = 0; m < stays.size(); ++m) {
-    const TaskIndex source = places.source[static_cast<std::size_t>(channel.messages[m].task)];
-    if (source == MessagePlaces::kCaptured) continue;
+    const TaskIndex source = schedule.source[static_cast<std::size_t>(channel.messages[m].task)];
+    if (source == MessageSchedule::kCaptured) continue;
     TaskIndex& last = passed_on[static_cast<std::size_t>(source)];
     last = std::max(last, stays[m].gone);
   }
@@ -76,7 +77,7 @@ std::vector<Stay> stays_of(const TaskGraph& graph, const ChannelSlots& channel,
 
 }  // namespace
 
-std::vector<ChannelSlots> channel_slots(const TaskGraph& graph, const MessagePlaces& places,
+std::vector<ChannelSlots> channel_slots(const TaskGraph& graph, const MessageSchedule& schedule,
                                         DeviceIndex device, std::int32_t steps_in_flight) {
   require(steps_in_flight >= 1, "channel_slots: at least one step in flight");
   std::map<std::pair<bool, DeviceIndex>, ChannelSlots> ends;  // by (incoming, peer)
@@ -94,9 +95,9 @@ std::vector<ChannelSlots> channel_slots(const TaskGraph& graph, const MessagePla
   }
   std::vector<ChannelSlots> channels;
   channels.reserve(ends.size());
-  PassedOn passed_on(static_cast<std::size_t>(graph.size()), MessagePlaces::kBegin);
+  PassedOn passed_on(static_cast<std::size_t>(graph.size()), MessageSchedule::kBegin);
   for (auto& [key, end] : ends) {  // outgoing ones first
-    end.slots = steps_in_flight * assign(end.messages, stays_of(graph, end, places, passed_on));
+    end.slots = steps_in_flight * assign(end.messages, stays_of(graph, end, schedule, passed_on));
     channels.push_back(std::move(end));
   }
   return channels;

@@ -1,14 +1,14 @@
 #pragma once
 
-// The slots that messages of a channel wait in at both ends: at the sender until they are sent, at
-// the receiver until they are delivered and passed on. (A relay has none at its sender: it is sent
-// from the slot in which its source arrived.) This is the one rule that predicted memory, the
-// executor's allocation and its lane programs share.
+// The slots in which a channel's messages wait: at the sender until they are sent, at the receiver
+// until they are delivered and passed on. A relay has no slot at its sender: it is sent from the
+// slot in which its source arrived. Memory prediction, the executor's allocation and its lane
+// programs share this rule.
 
 #include <cstdint>
 #include <vector>
 
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/task_graph.hpp"
 
 namespace tandem::model {
@@ -17,8 +17,8 @@ namespace tandem::model {
 struct SlottedMessage {
   TaskIndex task = 0;      // the transfer
   std::int64_t bytes = 0;  // payload
-  // Among those of its step; -1: it needs none, as relays at their sender, and weights, which go
-  // from where they lie to where they are used (moves_weights).
+  // Among those of its step; -1: it needs none. Relays need none at their sender, and transfers of
+  // weights none at all: they travel directly between their memory places (moves_weights).
   std::int32_t slot = -1;
   std::int32_t previous = -1;  // the message, by position, that had the slot before; -1: none
 };
@@ -33,23 +33,23 @@ struct ChannelSlots {
   [[nodiscard]] std::int64_t bytes() const { return slots * slot_bytes; }
 };
 
-// How many steps may be under way at once.
+// The default number of steps in flight.
 inline constexpr std::int32_t kStepsInFlight = 1;
 
-// Returns the ends of channels that `device` has in `graph`: its outgoing channels by peer,
-// ascending, then the incoming ones. `places` has the entries of this device and of those that it
-// sends to.
+// Returns the channel ends of `device` in `graph`: outgoing channels by peer, ascending, then
+// incoming ones. `schedule` needs the entries of this device and of the devices it sends to.
 //
-// Slots suffice so that no cyclic waiting can arise, even if the network itself holds nothing and a
-// receiver takes a message only when it wants it or one behind it: a receiver has room for every
-// message that can arrive before the one being waited for; a sender captures into a slot whose last
-// message is surely taken once every task before the capture, on any device, is done; a message
-// that is passed on leaves its receiver's slot when the relay's receiver has surely taken that.
-// Channels with more than one message that needs a slot have at least two: one on its way, one
-// being filled or emptied. Steps in flight share no slot. Throws logic_error unless
-// `steps_in_flight` is at least 1.
+// There are enough slots to exclude deadlock even if the network buffers nothing and a receiver
+// takes a message only when it wants that message or a later one:
+//   - a receiver has room for every message that can arrive before the one it waits for;
+//   - a sender captures into a slot only if the slot's last message has certainly been taken once
+//     every task before the capture, on any device, is done;
+//   - a message that is passed on leaves its receiver's slot when the relay's receiver has
+//     certainly taken it.
+// Channels with more than one message in slots have at least two: one in flight, one being filled
+// or emptied. Steps in flight share no slot. Throws logic_error unless `steps_in_flight` >= 1.
 [[nodiscard]] std::vector<ChannelSlots> channel_slots(
-    const TaskGraph& graph, const MessagePlaces& places, DeviceIndex device,
+    const TaskGraph& graph, const MessageSchedule& schedule, DeviceIndex device,
     std::int32_t steps_in_flight = kStepsInFlight);
 
 }  // namespace tandem::model

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "model/graph/accesses.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 
 namespace tandem::model {
 namespace {
@@ -48,7 +48,7 @@ class Order {
     }
   }
 
-  // Whether `later` cannot begin before `earlier` has ended.
+  // Returns whether `later` cannot begin before `earlier` has ended.
   [[nodiscard]] bool holds(TaskIndex earlier, TaskIndex later) {
     ++asked_;
     open_.assign(1, later);
@@ -67,7 +67,7 @@ class Order {
   }
 
  private:
-  // What is most likely the answer is looked at first, which is last pushed.
+  // Tests the most likely answer first, the one pushed last.
   template <class Look>
   void look_before(TaskIndex i, const Look& look) const {
     if (before_[static_cast<std::size_t>(i)] >= 0) look(before_[static_cast<std::size_t>(i)]);
@@ -87,7 +87,7 @@ class Checker {
 
   std::optional<std::string> find() {
     check_buffers();
-    check_visitors();
+    check_gathered_weights();
     check_weights();
     check_finish();
     return fault_;
@@ -119,7 +119,7 @@ class Checker {
         const bool arrives = task.lane == LaneKind::channel && task.peer == device;
         for (const Access& access : accesses_of(task, device)) {
           std::vector<Write>& writes = written[place_of(device, access)];
-          // A delivery comes after what is before it in its place by the rule.
+          // The schedule places a delivery after earlier accesses to its place.
           if (!arrives) check_access(i, device, access, writes);
           if (!access.writes) continue;
           std::erase_if(writes, [&](const Write& w) { return within(w.area, access.area); });
@@ -129,13 +129,12 @@ class Checker {
     }
   }
 
-  // Weights that visit are written to their place as they come, so what used the place before is
-  // over by then.
-  void check_visitors() {
+  // Gathered weights are written on arrival, so earlier uses of their place must be over by then.
+  void check_gathered_weights() {
     std::map<std::pair<DeviceIndex, std::int16_t>, TaskIndex> used;  // last
     for (TaskIndex i = 0; i < graph_.size() && !fault_; ++i) {
       const Task& task = at(i);
-      if (const BufferRef place = visitor_read(task); place.kind != BufferKind::none)
+      if (const BufferRef place = gathered_weights_read(task); place.kind != BufferKind::none)
         used[{task.device, place.slot}] = i;
       if (task.kind != TaskKind::transfer || !moves_weights(task)) continue;
       const auto before = used.find({task.peer, task.output.slot});
@@ -222,13 +221,13 @@ class Checker {
         return fail(load, "takes the room of the block of", own.loads[n - room],
                     "expected to wait for its release");
       }
-      // Of the step before, which records the same events.
+      // Of the step before, which has the same events.
       const std::size_t before = own.loads.size() + n - room;
       const bool waits = std::ranges::any_of(graph_.awaited_events(load), [&](std::int32_t event) {
         return before < own.releases.size() &&
                graph_.events()[static_cast<std::size_t>(event)] == own.releases[before];
       });
-      // What is in order behind one that waits for a later release waits, too.
+      // A task after one that waits for a later release waits, too.
       if (!waits)
         return fail(load, "takes the room of the block of", own.loads[before],
                     "of the step before, expected to wait for its release");
@@ -236,29 +235,29 @@ class Checker {
   }
 
   void check_finish() {
-    if (fault_ || !graph_.finishes() || graph_.finish() == graph_.size()) return;
-    const DeviceIndex device = at(graph_.finish()).device;
-    const MessagePlaces places = message_places(graph_, std::span(&device, 1));
+    if (fault_ || !graph_.has_epilogue() || graph_.epilogue() == graph_.size()) return;
+    const DeviceIndex device = at(graph_.epilogue()).device;
+    const MessageSchedule schedule = message_schedule(graph_, std::span(&device, 1));
     std::map<Place, std::vector<Area>> made;
     for (TaskIndex i = 0; i < graph_.size() && !fault_; ++i) {
       const bool delivered = at(i).lane == LaneKind::channel && at(i).peer == device &&
-                             places.delivery[static_cast<std::size_t>(i)] >= graph_.finish();
-      if (i < graph_.finish() && !delivered) continue;
+                             schedule.delivery[static_cast<std::size_t>(i)] >= graph_.epilogue();
+      if (i < graph_.epilogue() && !delivered) continue;
       for (const Access& access : accesses_of(at(i), device)) {
         if (access.buffer.kind == BufferKind::key_value) continue;  // of other sequences
         std::vector<Area>& areas = made[place_of(device, access)];
         if (!access.writes && !covered(read_area(i, access), areas))
           return fail(i,
-                      "of the finish reads " + std::string(to_string(access.buffer.kind)) +
-                          " of another step: before the finish, of",
-                      graph_.finish() - 1,
-                      "expected a message, or a task of the finish, to bring all of it");
+                      "of the epilogue reads " + std::string(to_string(access.buffer.kind)) +
+                          " of another step: before the epilogue, of",
+                      graph_.epilogue() - 1,
+                      "expected a message, or a task of the epilogue, to bring all of it");
         if (access.writes) areas.push_back(written_area(i, access));
       }
     }
   }
 
-  // What is surely written, or read at most, in whole columns of what is declared.
+  // Returns what is certainly written, or at most read, in whole columns of the declaration.
   [[nodiscard]] Area written_area(TaskIndex i, const Access& access) const {
     return of_sampled_rows(access.buffer.kind)
                ? Area{kEverything, sampled_columns(at(i), access.buffer.kind)}

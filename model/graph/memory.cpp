@@ -6,7 +6,7 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/channel_slots.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/work.hpp"
 
 namespace tandem::model {
@@ -71,7 +71,7 @@ class BlockParts {
     add(row_bytes(WeightFormat::f32, elements));
     align();
   }
-  // Rows that lie behind those of the same format without a gap.
+  // Adds rows that directly follow those of the same format.
   void rows(WeightFormat format, std::int64_t count, std::int64_t columns) {
     if (!last_ || *last_ != format) align();
     last_ = format;
@@ -86,7 +86,7 @@ class BlockParts {
 
 }  // namespace
 
-// As exec/weights/source/layout.cpp lays it out, which a test holds this against.
+// As laid out by exec/weights/source/layout.cpp; a test compares the two.
 std::int64_t block_extent(const Transformer& t, WeightBlock block, std::int32_t layer,
                           Range columns) {
   require(!columns.empty() && (block == WeightBlock::attention || block == WeightBlock::ffn),
@@ -178,7 +178,7 @@ std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& 
     buffers.push_back({.name = {BufferKind::tokens}, .columns = 1, .format = ElementFormat::i32});
   }
   if (share.head && t.head_rows() > 0) {
-    // All logits come together where the tokens are.
+    // All logits arrive on the device with the tokens.
     const Range own = head_rows(t, share);
     buffers.push_back({.name = {BufferKind::logits},
                        .rows = streams_head ? RowCount::sampled : RowCount::sequences,
@@ -189,13 +189,13 @@ std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& 
 }
 
 std::vector<DeviceStorage> storage_of(const TaskGraph& graph, std::size_t devices) {
-  const MessagePlaces places = message_places(graph);
+  const MessageSchedule schedule = message_schedule(graph);
   std::vector<DeviceStorage> storage(devices);
   for (std::size_t d = 0; d < devices; ++d) {
     const auto device = static_cast<DeviceIndex>(d);
     const std::span<const BufferDeclaration> declared = graph.declared(device);
     storage[d].buffers.assign(declared.begin(), declared.end());
-    for (const ChannelSlots& end : channel_slots(graph, places, device)) {
+    for (const ChannelSlots& end : channel_slots(graph, schedule, device)) {
       storage[d].channels.push_back(
           {.peer = end.peer, .outgoing = end.outgoing, .bytes = end.bytes()});
     }

@@ -33,8 +33,8 @@ std::string_view to_string(BufferKind buffer) {
       return "gated";
     case BufferKind::angles:
       return "angles";
-    case BufferKind::arrived:
-      return "arrived";
+    case BufferKind::remote_kv:
+      return "remote_kv";
     case BufferKind::softmax:
       return "softmax";
     case BufferKind::candidates:
@@ -45,10 +45,10 @@ std::string_view to_string(BufferKind buffer) {
       return "gathered";
     case BufferKind::scores:
       return "scores";
-    case BufferKind::panels:
-      return "panels";
-    case BufferKind::visiting:
-      return "visiting";
+    case BufferKind::packed_kv:
+      return "packed_kv";
+    case BufferKind::gathered_weights:
+      return "gathered_weights";
   }
   throw std::logic_error("to_string: no such buffer");
 }

@@ -164,8 +164,8 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
       task.input.kind == BufferKind::softmax || task.input.kind == BufferKind::candidates;
   require(!channel || !tells || task.wire == WireFormat::f32,
           "task: a softmax and candidates travel as f32");
-  require(!task.of_arrived || task.kind == TaskKind::attend, "task: only an attend has keys");
-  require(!(moves_cache(task) || task.of_arrived) || task.keys.end != kCausal.end,
+  require(!task.of_remote_kv || task.kind == TaskKind::attend, "task: only an attend has keys");
+  require(!(moves_cache(task) || task.of_remote_kv) || task.keys.end != kCausal.end,
           "task: what arrives of a cache is of given positions");
   require(!moves_cache(task) || (channel && task.input.kind == BufferKind::key_value),
           "task: keys and values arrive from a cache");
@@ -173,9 +173,9 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
               (channel && task.input.kind == BufferKind::none && task.output.slot > 0 &&
                task.wire == WireFormat::f32 &&
                (task.block == WeightBlock::attention || task.block == WeightBlock::ffn)),
-          "task: what visits is a block of a layer, as it lies, in a slot from 1 on");
-  require(task.visitor >= 0 && (task.visitor == 0 || multiplies_layer(task.kind)),
-          "task: only products with a layer's weights have a visitor's");
+          "task: gathered weights are one block of a layer, in a slot from 1 on");
+  require(task.weights_slot >= 0 && (task.weights_slot == 0 || multiplies_layer(task.kind)),
+          "task: only products with a layer's weights name a weights slot");
   const bool shortlist = task.kind == TaskKind::shortlist;
   require(!shortlist ||
               (task.input.kind == BufferKind::logits && task.output.kind == BufferKind::candidates),
@@ -193,9 +193,9 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
   require(task.kind != TaskKind::select ||
               (task.output.kind == BufferKind::selection && task.keys.size() <= task.rows.size()),
           "task: what is selected is a list of some of its rows");
-  if (finish_ >= 0) {
-    const bool follows = index == finish_ || task.device == tasks_.back().device;
-    require(task.lane == LaneKind::cpu && follows, "task: a finish is cpu tasks of one device");
+  if (epilogue_ >= 0) {
+    const bool follows = index == epilogue_ || task.device == tasks_.back().device;
+    require(task.lane == LaneKind::cpu && follows, "task: an epilogue is cpu tasks of one device");
   }
 
   // A copy shares its original's identity until one of the two changes.
@@ -214,10 +214,10 @@ void TaskGraph::record_event(TaskIndex task) {
   events_.push_back(task);
 }
 
-void TaskGraph::begin_finish() {
-  require(finish_ < 0, "begin_finish: a graph has one finish");
+void TaskGraph::begin_epilogue() {
+  require(epilogue_ < 0, "begin_epilogue: a graph has one epilogue");
   if (structure_.use_count() != 1) structure_ = fresh_structure();
-  finish_ = size();
+  epilogue_ = size();
 }
 
 void TaskGraph::declare(DeviceIndex device, const BufferDeclaration& buffer) {

@@ -12,28 +12,28 @@
 // dependants may start) one route latency later. So consecutive messages of a channel overlap in
 // flight, as they do on a TCP connection, and never overtake each other.
 //
-// Both ends' computing threads copy a message, between their own tasks: the cpu lane of the sender
-// captures it, then the channel takes it; the cpu lane of the receiver delivers it, which is what
-// the receiver's tasks that depend on the transfer really wait for. What a device only passes on
-// leaves it as it arrives (a relay), without a capture. Graphs do not say when and which:
-// model/graph/message_places.hpp has the rule, model/predict/program.hpp a step with all that lanes
-// do in it.
+// The computing threads of both ends copy a message between their own tasks: the sender's cpu lane
+// captures it, then the channel sends it; the receiver's cpu lane delivers it, and the receiver's
+// tasks that depend on the transfer really wait for that delivery. A message that a device only
+// passes on (a relay) is sent on arrival, without a capture. Graphs do not state these places:
+// model/graph/message_schedule.hpp derives them, and model/predict/program.hpp lists all actions of
+// the lanes in a step.
 //
-// A graph declares the storage of every device (model/graph/storage.hpp): which buffers there are,
-// how large, in which format. Tasks name what they touch by their operands;
-// model/graph/message_places.hpp knows what they touch besides.
+// A graph declares the storage of every device (model/graph/storage.hpp): buffers with their
+// extents and formats. Tasks name the storage they use by their operands; model/graph/accesses.hpp
+// lists what else they use.
 //
-// Lanes go on from one step to the next without a barrier. What a task of the next step must wait
-// for besides, a graph records as *events*: ends of tasks, by number, as indices differ from graph
-// to graph. An example: a block of weights is released by task 17 of a prompt's graph and by task
-// 11 of a token's; both record event 0, for which the load waits that takes the block's place in
-// the next step.
+// Lanes go on from one step to the next without a barrier. Further dependencies between steps are
+// recorded as *events*: ends of tasks, by event number, since task indices differ from graph to
+// graph. Example: task 17 of a prompt's graph and task 11 of a token's both release a block of
+// weights; both record event 0, and the load that reuses the block's memory in the next step waits
+// for it.
 //
-// Where a scheduler has several steps in flight, a lane takes them up in the order in which they
-// were submitted. A pipeline's master would then wait, before it begins the second step, for the
-// message with which the first one comes back to it. So a graph may say where its *finish* begins:
-// what one cpu lane does with messages that come back. Lanes take up all else when the step is
-// submitted, and the finish when its messages are there.
+// With several steps in flight, a lane executes them in the order of submission. A pipeline's
+// master would then wait for the first step's message to come back before it begins the second
+// step. A graph may therefore mark the start of its *epilogue*: the work of one cpu lane on
+// messages that come back. Lanes execute everything else when the step is submitted, and the
+// epilogue when its messages are there.
 
 #include <cstdint>
 #include <initializer_list>
@@ -117,8 +117,8 @@ enum class CacheOpKind : std::uint8_t {
   fork,      // `sequence`, which has nothing, begins with the first `positions` of sequence `from`
   truncate,  // `sequence` keeps its first `positions`
 };
-// What happens to the key/value caches of all devices before the rows of a step. A fork copies
-// nothing: what is shared is copied by whoever is first to write beside it.
+// A change of all devices' key/value caches before the rows of a step. A fork copies nothing: the
+// first sequence that writes into a shared block copies it.
 struct CacheOp {
   CacheOpKind kind = CacheOpKind::free;
   std::int32_t sequence = 0;
@@ -127,8 +127,8 @@ struct CacheOp {
   bool operator==(const CacheOp&) const = default;
 };
 
-// A sequence's rows continue it: `past` is what its cache has after `cache`. One that begins anew
-// is freed first.
+// Rows continue their sequence: `past` is its length after the operations in `cache`. A sequence
+// that starts over is freed first.
 struct Batch {
   std::vector<Segment> segments{};
   std::vector<CacheOp> cache{};  // in this order
@@ -136,8 +136,8 @@ struct Batch {
   bool operator==(const Batch&) const = default;
 };
 
-// `keys` of an attend over all that the architecture's mask lets a row see: everything before and
-// including its own row, or everything.
+// `keys` of an attend over all keys that the architecture's mask admits: causal, everything up to
+// and including the row itself; else everything.
 inline constexpr Range kCausal{0, std::numeric_limits<std::int32_t>::max()};
 
 struct Task {
@@ -153,24 +153,24 @@ struct Task {
   // ffn_down), rows of the vocabulary (lm_head, shortlist), element columns of the buffers (add,
   // transfer, sample).
   Range columns{};
-  // Positions of the keys, in their sequence: of an attend or a score (or rows of `gathered`), and
-  // of a transfer of the cache to `arrived`, which carries keys and values of these instead of
-  // those of its rows. Of a select: rows of the list. Of a transfer of weights: the heads or FFN
-  // columns of the share that they are of.
+  // Positions of the keys in their sequence: of an attend or a score (or rows of `gathered`), or of
+  // a transfer to `remote_kv`, which carries keys and values of these positions instead of its
+  // rows'. Of a select: rows of the list. Of a transfer of weights: the heads or FFN columns of the
+  // share that they belong to.
   Range keys = kCausal;
-  std::int32_t window = 0;  // attend: of these a row sees the last so many up to its own; 0: all
-  // attend: whether rows may see keys of later rows of the batch: without a causal mask.
-  bool later_keys : 1 = false;
+  std::int32_t window = 0;  // attend: number of last keys, up to its own, that a row sees; 0: all
+  // attend: whether a row sees no keys of later rows of the batch (a causal mask).
+  bool causal : 1 = true;
   // attend: also writes the softmax of its output's slot, so that its result can be merged with
-  // those over other keys of the same rows.
+  // results over other keys of the same rows.
   bool statistics : 1 = false;
-  bool of_arrived : 1 = false;  // attend: over keys in `arrived`, not in the cache
+  bool of_remote_kv : 1 = false;  // attend: over keys in `remote_kv`, not in the cache
   // merge, add, gather, attend, score: the slot of the list by which rows were gathered; 0: none.
   // Of an add, rows of x go to those of y that the list names.
   std::int8_t selection = 0;
-  // project_qkv, project_out, ffn_up, ffn_down: the slot of `visiting` that has the weights, a
-  // block of another device's share; 0: they are the device's own.
-  std::int16_t visitor = 0;
+  // project_qkv, project_out, ffn_up, ffn_down: the slot of `gathered_weights` that has the
+  // weights, a block of another device's share; 0: they are the device's own.
+  std::int16_t weights_slot = 0;
   // shortlist: columns of the candidates that it writes; sample of candidates: of the first
   // device's, as many as every device's
   Range chosen{};
@@ -178,28 +178,27 @@ struct Task {
   BufferRef output{};
 };
 
-// Whether `transfer` carries keys and values of positions outside the batch.
+// Returns whether `transfer` carries keys and values of positions outside the batch.
 [[nodiscard]] inline bool moves_cache(const Task& transfer) {
-  return transfer.output.kind == BufferKind::arrived;
+  return transfer.output.kind == BufferKind::remote_kv;
 }
-// Whether `transfer` carries weights: the sender's `block` of `layer` as it lies in its memory, all
-// bytes of it, to a slot of `visiting`. It goes from where it lies to where it is used: neither end
-// copies it, and it waits in no slot of the channel, so whatever used the place before has to come
-// before it by dependencies.
+// Returns whether `transfer` carries weights: all bytes of the sender's `block` of `layer`, as
+// stored, to a slot of `gathered_weights`. Neither end copies the bytes, and they wait in no slot
+// of the channel, so the graph's dependencies must order earlier uses of the destination before it.
 [[nodiscard]] inline bool moves_weights(const Task& transfer) {
-  return transfer.output.kind == BufferKind::visiting;
+  return transfer.output.kind == BufferKind::gathered_weights;
 }
-// Returns how many rows `transfer` sends: its own, or one for each of its keys.
+// Returns the number of rows that `transfer` sends: its own, or one for each of its keys.
 [[nodiscard]] inline std::int64_t sent_rows(const Task& transfer) {
   return moves_cache(transfer) ? transfer.keys.size() : transfer.rows.size();
 }
-// Whether the keys of an attend or score are those that were gathered in its slot, not the cache's.
+// Returns whether the keys of an attend or score are gathered rows of its slot, not the cache's.
 [[nodiscard]] inline bool reads_gathered(const Task& task) {
   return (task.kind == TaskKind::attend || task.kind == TaskKind::score) && task.input.slot > 0;
 }
 
-// Returns the bytes that `transfer` sends: its rows, each of its columns in its format; of weights
-// columns are bytes.
+// Returns the bytes that `transfer` sends: its rows, each column in its format; of weights, columns
+// are bytes.
 [[nodiscard]] std::int64_t payload_bytes(const Task& transfer);
 
 // The tasks of one step of all devices. A strategy's lowering builds a graph once for a batch's
@@ -225,21 +224,21 @@ class TaskGraph {
                std::span<const std::int32_t>(events.begin(), events.size()));
   }
 
-  // Makes the end of `task` the next event: tasks of the next step may wait for it. The graphs of
-  // one run have the same events. Throws logic_error for a task that there is not.
+  // Makes the end of `task` the next event, for which tasks of the next step may wait. All graphs
+  // of a run have the same events. Throws logic_error for an unknown task.
   void record_event(TaskIndex task);
 
-  // Makes the tasks added from now on the finish, and the delivery of what they or nobody waits
-  // for: of one device's cpu lane. They touch only what they make and what transfers bring.
-  void begin_finish();
-  [[nodiscard]] bool finishes() const { return finish_ >= 0; }
-  // The finish's first task, or size().
-  [[nodiscard]] TaskIndex finish() const { return finish_ < 0 ? size() : finish_; }
+  // Starts the epilogue: the tasks added from now on, all of one device's cpu lane, and the
+  // deliveries that only they, or no task, wait for. They use only their own results and transfers.
+  void begin_epilogue();
+  [[nodiscard]] bool has_epilogue() const { return epilogue_ >= 0; }
+  // The epilogue's first task, or size().
+  [[nodiscard]] TaskIndex epilogue() const { return epilogue_ < 0 ? size() : epilogue_; }
 
-  // Says that the device has this buffer. Saying so again changes nothing; throws logic_error for
-  // another declaration of the same name, and for a negative device.
+  // Declares a buffer of a device. Repeating a declaration changes nothing. Throws logic_error for
+  // a different declaration of the same name, and for a negative device.
   void declare(DeviceIndex device, const BufferDeclaration& buffer);
-  // What was declared of a device, in that order.
+  // Returns the declarations of a device, in that order.
   [[nodiscard]] std::span<const BufferDeclaration> declared(DeviceIndex device) const;
 
   [[nodiscard]] const Batch& batch() const { return batch_; }
@@ -251,28 +250,27 @@ class TaskGraph {
             dependencies_.data() + first_dependency_[static_cast<std::size_t>(i) + 1]};
   }
 
-  // The tasks whose ends are the events, by the events' numbers.
+  // Returns the tasks whose ends are events, by event number.
   [[nodiscard]] std::span<const TaskIndex> events() const { return events_; }
-  // The numbers of the events of the step before that task `i` waits for.
+  // Returns the numbers of the previous step's events that task `i` waits for.
   [[nodiscard]] std::span<const std::int32_t> awaited_events(TaskIndex i) const {
     return {awaited_events_.data() + first_awaited_event_[static_cast<std::size_t>(i)],
             awaited_events_.data() + first_awaited_event_[static_cast<std::size_t>(i) + 1]};
   }
 
-  // Memory that it takes, its own size left out.
+  // Returns the memory of its members, without its own size.
   [[nodiscard]] std::size_t allocated_bytes() const;
 
-  // Makes this the graph of a later step of the same structure: sets each segment's `past`, and the
-  // cache operations of that step, which are none unless said.
-  // Throws logic_error if the sizes differ, and as the constructor does.
+  // Makes this the graph of a later step of the same structure: sets each segment's `past` and the
+  // step's cache operations (default: none). Throws logic_error if the sizes differ, and as the
+  // constructor does.
   void advance(std::span<const std::int32_t> past, std::vector<CacheOp> cache = {});
-  // Makes this the graph of a later step of other sequences: takes over the whole batch. Throws
-  // logic_error unless `batch` has as many segments, each of as many rows and sampled rows.
+  // Makes this the graph of a later step of other sequences: replaces the whole batch. Throws
+  // logic_error unless `batch` has the same segments by rows and sampled rows.
   void advance(const Batch& batch);
 
-  // The identity of everything but `past` and `cache`: equal pointers mean equal tasks,
-  // dependencies and segment sizes. Whoever caches by it must hold it, so that no later graph gets
-  // the same address.
+  // Identifies everything but `past` and `cache`: equal pointers mean equal tasks, dependencies and
+  // segment sizes. A cache with this key must own the pointer, so that no later graph reuses it.
   [[nodiscard]] const std::shared_ptr<const char>& structure() const { return structure_; }
 
  private:
@@ -285,7 +283,7 @@ class TaskGraph {
   std::vector<TaskIndex> events_;
   std::vector<std::int32_t> awaited_events_;  // that tasks wait for
   std::vector<std::size_t> first_awaited_event_{0};
-  TaskIndex finish_ = -1;
+  TaskIndex epilogue_ = -1;
   WireFormat wire_;
   std::shared_ptr<const char> structure_;
 };

@@ -17,7 +17,7 @@ bool is_attention(WeightBlock block) { return block == WeightBlock::attention; }
 
 Task product(Task task, WeightBlock block, std::int16_t gathered) {
   task.block = block;
-  task.visitor = gathered;
+  task.weights_slot = gathered;
   return task;
 }
 
@@ -60,9 +60,9 @@ Task attend_task(const TaskExtent& of, const Attention& attention) {
   Task made = task(TaskKind::attend, of, attention.query, attention.output);
   made.keys = attention.keys;
   made.window = attention.window;
-  made.later_keys = !attention.causal;
+  made.causal = attention.causal;
   made.statistics = attention.statistics;
-  made.of_arrived = attention.of_arrived;
+  made.of_remote_kv = attention.of_remote_kv;
   made.selection = attention.selection;
   return made;
 }
@@ -136,7 +136,7 @@ Task transfer_task(const TaskExtent& of, DeviceIndex to, BufferRef input, Buffer
 }
 
 Task cache_transfer_task(const TaskExtent& of, DeviceIndex to, Range keys, WireFormat wire) {
-  Task made = transfer_task(of, to, {BufferKind::key_value}, {BufferKind::arrived}, wire);
+  Task made = transfer_task(of, to, {BufferKind::key_value}, {BufferKind::remote_kv}, wire);
   made.keys = keys;
   return made;
 }
@@ -144,7 +144,7 @@ Task cache_transfer_task(const TaskExtent& of, DeviceIndex to, Range keys, WireF
 Task weights_transfer_task(DeviceIndex from, DeviceIndex to, WeightBlock block, std::int32_t layer,
                            Range held, std::int32_t bytes, std::int16_t gathered) {
   Task made = transfer_task({.device = from, .layer = layer, .rows = {0, 1}, .columns = {0, bytes}},
-                            to, {}, {BufferKind::visiting, gathered});
+                            to, {}, {BufferKind::gathered_weights, gathered});
   made.block = block;
   made.keys = held;
   return made;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Tasks by kind: each builder names the fields that its kind has (TaskKind says what it computes),
-// and sets no others.
+// Tasks by kind. Each builder names the fields that its kind uses (TaskKind describes the
+// computation) and sets no others.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace tandem::model {
 
-// Where a task computes, and what of its buffers.
+// The device, layer, rows and columns of a task.
 struct TaskExtent {
   DeviceIndex device = 0;
   std::int32_t layer = -1;  // -1: outside the layers
@@ -17,9 +17,9 @@ struct TaskExtent {
   Range columns{};          // heads, FFN columns, rows of the vocabulary or elements: Task::columns
 };
 
-// hidden = the embedding of `rows`, which `from_disk` reads row by row.
+// hidden = the embeddings of `rows`; `from_disk` reads them row by row.
 [[nodiscard]] Task embed_task(DeviceIndex device, Range rows, bool from_disk);
-// `block`: whose norm.
+// `block`: whose norm weights.
 [[nodiscard]] Task norm_task(const TaskExtent& of, WeightBlock block, BufferRef input,
                              BufferRef output);
 // query (and the cache), or activation = the first product of an attention or FFN block.
@@ -32,23 +32,24 @@ struct TaskExtent {
 
 struct Attention {
   Range keys = kCausal;
-  std::int32_t window = 0;    // of the keys a row sees the last so many up to its own; 0: all
+  std::int32_t window = 0;    // number of last keys, up to its own, that a row sees; 0: all
   bool causal = true;         // a row sees no later row's keys
   bool statistics = false;    // writes softmax, too, for a merge
-  bool of_arrived = false;    // keys came from other devices' caches
+  bool of_remote_kv = false;  // keys came from other devices' caches
   std::int8_t selection = 0;  // the slot of the list by which rows were gathered; 0: none
   BufferRef query{BufferKind::query};
   BufferRef output{BufferKind::attention};
 };
 [[nodiscard]] Task attend_task(const TaskExtent& of, const Attention& attention);
-// attention = what it and `other` are together; rows of `other` as a list names them (`selection`).
+// attention = the combination of itself and `other`; a list names the rows of `other`
+// (`selection`).
 [[nodiscard]] Task merge_task(const TaskExtent& of, BufferRef other, std::int8_t selection = 0);
-// output += input; rows of `output` as a list names them.
+// output += input; a list names the rows of `output`.
 [[nodiscard]] Task add_task(const TaskExtent& of, BufferRef input, BufferRef output,
                             std::int8_t selection = 0);
 
-// Sparse attention: the list `list` = those of `of.rows` with the highest scores, as many as `kept`
-// has; output = rows of `input` as a list names them; output = what `keys` weigh.
+// Sparse attention: `list` = the rows of `of.rows` with the highest scores, as many as `kept` has;
+// output = the rows of `input` that a list names; output = the weights of `keys`.
 [[nodiscard]] Task select_task(const TaskExtent& of, Range kept, BufferRef list);
 [[nodiscard]] Task gather_task(const TaskExtent& of, BufferRef input, BufferRef output,
                                std::int8_t selection);
@@ -71,8 +72,8 @@ struct Attention {
 // output on `to` = input on `of.device`. `wire`: of activations that of the graph.
 [[nodiscard]] Task transfer_task(const TaskExtent& of, DeviceIndex to, BufferRef input,
                                  BufferRef output, WireFormat wire = WireFormat::f32);
-// Keys and values of positions `keys`, from the cache of `of.device` to `arrived` of `to`, for the
-// attention of rows `of.rows`.
+// Keys and values of positions `keys`, from the cache of `of.device` to `remote_kv` of `to`, for
+// the attention of rows `of.rows`.
 [[nodiscard]] Task cache_transfer_task(const TaskExtent& of, DeviceIndex to, Range keys,
                                        WireFormat wire);
 // A block of weights, `bytes` of heads or FFN columns `held`, to the slot `gathered` of `to`.

@@ -34,16 +34,16 @@ Work matrix(double rows, double in, double out, WeightFormat format) {
   return w;
 }
 
-// x[r, in] times matrices that lie apart: sums of the same, but inputs are read once.
+// x[r, in] times separate matrices: sums of the same, but inputs are read once.
 Work matrices(double rows, double in, std::span<const std::pair<double, WeightFormat>> outs) {
   double all = 0.0;
-  bool alike = true;
+  bool uniform = true;
   for (const auto& [out, format] : outs) {
     all += out;
-    alike = alike && format == outs.front().second;
+    uniform = uniform && format == outs.front().second;
   }
   Work w = matrix(rows, in, all, outs.front().second);
-  if (alike) return w;
+  if (uniform) return w;
   double weights = 0.0;
   for (const auto& [out, format] : outs) {
     const double bytes =
@@ -70,7 +70,7 @@ Work elementwise(double flops, double bytes_read, double bytes_written) {
   return w;
 }
 
-// r rows of the vocabulary, and of the f32 tables beside it.
+// r rows of the vocabulary and of the f32 tables.
 Work embedded(const Transformer& t, double rows) {
   const double written = kE * rows * static_cast<double>(t.hidden);
   const double beside = written * static_cast<double>(t.embedded_rows() - 1);
@@ -97,7 +97,7 @@ double visible_keys(std::int64_t past, std::int64_t first, std::int64_t last, Ra
          static_cast<double>(full_rows) * static_cast<double>(end - begin);
 }
 
-// Of these, those in the last `window` positions up to each row's own: 0, all of them.
+// Of these, the keys in the last `window` positions up to each row's own: 0, all of them.
 double visible_keys(std::int64_t past, Range rows, Range keys, std::int64_t window) {
   const double before = visible_keys(past, rows.begin, rows.end, keys);
   if (window == 0) return before;
@@ -161,7 +161,7 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   return w;
 }
 
-// What keys weigh: q k^T once more, without values, and a sum for each key and key/value head.
+// Scores of keys: q k^T once more, without values, and a sum for each key and key/value head.
 Work scored(const Transformer& t, const Batch& batch, const Task& task) {
   Work w = attention(t, batch, task);
   w.flops /= 2.0;
@@ -182,8 +182,8 @@ double gathered_elements(const Transformer& t, const Task& task) {
   return (task.input.kind == BufferKind::softmax ? 2.0 : d) * task.columns.size();
 }
 
-// What a load brings: the block's bytes. `columns` are heads (attention), FFN
-// columns (ffn) or rows of the vocabulary (embedding, head; the final norm stays in memory).
+// Returns the bytes of a load. `columns` are heads (attention), FFN columns (ffn) or rows of the
+// vocabulary (embedding, head; the final norm stays in memory).
 double block_bytes(const Transformer& t, const Task& load) {
   const Range columns = load.columns;
   switch (load.block) {

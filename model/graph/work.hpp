@@ -1,6 +1,6 @@
 #pragma once
 
-// What a task does to the machine, from the geometry alone.
+// The operations and bytes of a task, from the model's geometry alone.
 
 #include <array>
 
@@ -21,17 +21,17 @@ struct Work {
   double bytes_written = 0.0;  // activations, cache
   double bytes_wire = 0.0;     // transfers: payload
   double bytes_disk = 0.0;     // loads and fetches: as stored on disk
-  // What the cost model's rates are per: weight bytes (project_*, ffn_*, lm_head), key and value
+  // The unit of the cost model's rates: weight bytes (project_*, ffn_*, lm_head), key and value
   // bytes of the mean row's context (attend), activation bytes (embed, fetch, norm, add, sample,
   // capture, deliver).
   double streamed_bytes = 0.0;
-  // The arithmetic intensity, as rows that share each streamed byte: rows of the batch; for attend,
-  // times the query heads that a key/value head serves. So flops = streamed_bytes * intensity / 2
-  // for f32 matrices and caches: a prompt of 8 rows does 4 flops a byte of weights.
+  // Arithmetic intensity: the number of rows that share each streamed byte. Rows of the batch; for
+  // attend, times the query heads per key/value head. For f32 matrices and caches flops =
+  // streamed_bytes * intensity / 2: a prompt of 8 rows does 4 flops per byte of weights.
   double intensity = 1.0;
-  // Of the streamed weights, of the embedding's rows, or (attend) of the cache; f32 of other kinds.
+  // Format of the streamed weights, of the embedding's rows or (attend) of the cache; else f32.
   WeightFormat format = WeightFormat::f32;
-  // Of streamed_bytes those that are in other formats: of a product's second and third matrix.
+  // Part of streamed_bytes in other formats: a product's second and third matrix.
   struct Part {
     WeightFormat format = WeightFormat::f32;
     double bytes = 0.0;
@@ -39,29 +39,29 @@ struct Work {
   std::array<Part, 2> others{};
 };
 
-// The format that Work::format and DeviceProfile::rate_of call this type of the cache.
+// Returns the format under which Work::format and DeviceProfile::rate_of list this cache type.
 [[nodiscard]] WeightFormat rated_as(CacheFormat cache);
 
-// The work of `task` in a step with `batch`. Multiply-add counts 2 flops. Equations in work.cpp,
-// one a kind; for a whole layer they sum to the usual 2 * parameters * tokens + attention's
-// 4 * hidden * keys per token.
+// Returns the work of `task` in a step with `batch`. A multiply-add counts 2 flops. Equations in
+// work.cpp, one per kind; for a whole layer they sum to the usual 2 * parameters * tokens plus
+// attention's 4 * hidden * keys per token.
 [[nodiscard]] Work work_of(const Transformer& transformer, const Batch& batch, const Task& task);
 
-// What a capture or delivery moves in its device's memory.
+// Memory traffic of a capture or delivery on its device.
 struct CopySize {
   Bytes payload{};  // on the wire
   Bytes read{};
   Bytes written{};
 };
-// Of bytes that are copied as they are: each is read once and written once.
+// Returns the traffic of bytes copied unchanged: each is read once and written once.
 [[nodiscard]] CopySize plain_copy(Bytes payload);
-// Of a capture or delivery of `transfer`. In formats other than f32 a capture reads numbers and
-// writes them, rounded, besides the payload. Throws logic_error for other kinds.
+// Returns the traffic of a capture or delivery of `transfer`. In formats other than f32 a capture
+// also reads and writes the numbers that it rounds. Throws logic_error for other kinds.
 [[nodiscard]] CopySize copy_size(TaskKind copy, const Task& transfer);
 [[nodiscard]] Work copy_work(const CopySize& size);
 
-// The bytes of `task`'s work that its span tells: bytes from the disk (loads, and fetches, which a
-// cpu lane does), on the wire, or streamed.
+// Returns the bytes that a span of `task` reports: from the disk (loads, and fetches, which a cpu
+// lane does), on the wire, or streamed.
 [[nodiscard]] double span_bytes(const Task& task, const Work& work);
 
 }  // namespace tandem::model

@@ -12,9 +12,9 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/cache_copies.hpp"
-#include "model/graph/flights.hpp"
-#include "model/predict/extension.hpp"
+#include "model/graph/in_flight_steps.hpp"
 #include "model/predict/program.hpp"
+#include "model/predict/step_extrapolation.hpp"
 
 namespace tandem::model {
 
@@ -39,52 +39,53 @@ class Evaluator {
   void step(std::int32_t index, const TaskGraph& graph, const Record& record,
             double not_before = 0.0) {
     begin(index, graph, record, not_before);
-    run(*program_, cost_, done_, index, {program_->finish(), program_->size()}, record, not_before);
+    run(*program_, cost_, done_, index, {program_->epilogue(), program_->size()}, record,
+        not_before);
     record_events(*program_, done_);
   }
 
-  // What a step in flight needs besides its finish.
+  // What a step in flight needs in addition to its epilogue.
   struct Begun {
     std::int32_t index = 0;
     std::shared_ptr<const Program> program;
-    std::vector<Cost> finish_cost;  // by action, from the finish on
-    std::vector<double> done;       // by action
-    double opens = 0.0;             // when what the finish waits for is there
-    double outcome = 0.0;           // set by finish(), or without one by begin()
+    std::vector<Cost> epilogue_cost;  // by action, from the epilogue on
+    std::vector<double> done;         // by action
+    double opens = 0.0;               // when what the epilogue waits for is there
+    double outcome = 0.0;             // set by finish(), or without one by begin()
   };
   // The same in two calls, between which other steps may begin.
   template <class Record>
   Begun begin(std::int32_t index, const TaskGraph& graph, const Record& record, double not_before,
               DeviceIndex master) {
     begin(index, graph, record, not_before);
-    const auto finish = static_cast<std::size_t>(program_->finish());
+    const auto epilogue = static_cast<std::size_t>(program_->epilogue());
     Begun begun{.index = index,
                 .program = program_,
-                .finish_cost = {cost_.begin() + program_->finish(), cost_.end()},
+                .epilogue_cost = {cost_.begin() + program_->epilogue(), cost_.end()},
                 .done = done_,
                 .opens = not_before,
                 .outcome = 0.0};
-    for (std::size_t i = finish; i < done_.size(); ++i) {
+    for (std::size_t i = epilogue; i < done_.size(); ++i) {
       for (const ActionIndex d : program_->dependencies(static_cast<ActionIndex>(i))) {
-        if (d < program_->finish())
+        if (d < program_->epilogue())
           begun.opens = std::max(begun.opens, done_[static_cast<std::size_t>(d)]);
       }
     }
-    if (finish == done_.size()) begun.outcome = outcome(master);
+    if (epilogue == done_.size()) begun.outcome = outcome(master);
     for (const ActionIndex event : program_->events())
-      require(event < program_->finish(), "evaluate_scheduled: a finish records no events");
+      require(event < program_->epilogue(), "evaluate_scheduled: an epilogue records no events");
     record_events(*program_, done_);
     return begun;
   }
   template <class Record>
   void finish(Begun& begun, const Record& record, DeviceIndex master) {
     const Program& program = *begun.program;
-    std::vector<Cost> cost(static_cast<std::size_t>(program.finish()));
-    cost.insert(cost.end(), begun.finish_cost.begin(), begun.finish_cost.end());
-    double& lane_free = free_[static_cast<std::size_t>(begun.finish_cost.front().lane)];
+    std::vector<Cost> cost(static_cast<std::size_t>(program.epilogue()));
+    cost.insert(cost.end(), begun.epilogue_cost.begin(), begun.epilogue_cost.end());
+    double& lane_free = free_[static_cast<std::size_t>(begun.epilogue_cost.front().lane)];
     lane_free = std::max(lane_free, begun.opens);
     loads_ = true;  // perhaps
-    run(program, cost, begun.done, begun.index, {program.finish(), program.size()}, record,
+    run(program, cost, begun.done, begun.index, {program.epilogue(), program.size()}, record,
         begun.opens);
     begun.outcome = begun.done[static_cast<std::size_t>(outcome_of(program, master))];
   }
@@ -113,13 +114,13 @@ class Evaluator {
   }
 
  private:
-  // All but the finish.
+  // All but the epilogue.
   template <class Record>
   void begin(std::int32_t index, const TaskGraph& graph, const Record& record, double not_before) {
     update_costs(graph);
     charge_copies(graph);
     done_.resize(program_->actions().size());
-    run(*program_, cost_, done_, index, {0, program_->finish()}, record, not_before);
+    run(*program_, cost_, done_, index, {0, program_->epilogue()}, record, not_before);
     has_step_ = true;
   }
 
@@ -130,10 +131,10 @@ class Evaluator {
     const std::vector<LaneAction>& actions = program.actions();
     const bool first = !has_step_;
     const auto begin = static_cast<std::size_t>(range.begin);
-    const auto finish = static_cast<std::size_t>(range.end);
+    const auto epilogue = static_cast<std::size_t>(range.end);
     spans_.resize(std::min(actions.size(), kSpans));
     std::size_t held = 0;
-    for (std::size_t i = begin; i < finish; ++i) {
+    for (std::size_t i = begin; i < epilogue; ++i) {
       const Cost& cost = costs[i];
       double& lane_free = free_[static_cast<std::size_t>(cost.lane)];
       double start = lane_free;
@@ -326,13 +327,13 @@ class ScheduledRun {
 
   void run() {
     submit(0.0, {});
-    while (!flights_.over()) {
-      const double first = flights_.next();
+    while (!in_flight_.over()) {
+      const double first = in_flight_.next();
       require(std::isfinite(first), "evaluate_scheduled: steps in flight without an outcome");
       const double last = first + same_moment(first);
-      for (const std::int32_t step : flights_.take_finishes(last)) finish(step);
-      double now = Flights::kUnknown;
-      const std::vector<StepOutcome> ended = flights_.take_outcomes(last, now);
+      for (const std::int32_t step : in_flight_.take_epilogues(last)) finish(step);
+      double now = InFlightSteps::kUnknown;
+      const std::vector<StepOutcome> ended = in_flight_.take_outcomes(last, now);
       if (std::isfinite(now)) submit(now, ended);
     }
   }
@@ -343,18 +344,18 @@ class ScheduledRun {
     while (true) {
       const Decision decision = scheduler_.next(now, ended);
       ended = {};
-      flights_.set_until(decision.until_s);
+      in_flight_.set_until(decision.until_s);
       if (!decision.step) return;
       recorder_.submit(*decision.step);
-      const std::int32_t step = flights_.count();
-      flights_.submit();
+      const std::int32_t step = in_flight_.count();
+      in_flight_.submit();
       Evaluator::Begun begun =
           evaluator_.begin(step, graphs_.graph_of(decision.step->batch), record_,
                            decision.step->not_before_s, recorder_.master());
-      if (begun.finish_cost.empty()) {
-        flights_.set_outcome(step, begun.outcome);
+      if (begun.epilogue_cost.empty()) {
+        in_flight_.set_outcome(step, begun.outcome);
       } else {
-        flights_.set_opens(step, begun.opens);
+        in_flight_.set_opens(step, begun.opens);
         begun_.push_back(std::move(begun));
       }
     }
@@ -363,7 +364,7 @@ class ScheduledRun {
   void finish(std::int32_t step) {
     const auto begun = std::ranges::find(begun_, step, &Evaluator::Begun::index);
     evaluator_.finish(*begun, record_, recorder_.master());
-    flights_.set_outcome(step, begun->outcome);
+    in_flight_.set_outcome(step, begun->outcome);
     begun_.erase(begun);
   }
 
@@ -372,8 +373,8 @@ class ScheduledRun {
   GraphSource& graphs_;
   RunRecorder& recorder_;
   std::function<void(std::span<const Span>)> record_;
-  Flights flights_;
-  std::vector<Evaluator::Begun> begun_;  // steps whose finish has not been taken up
+  InFlightSteps in_flight_;
+  std::vector<Evaluator::Begun> begun_;  // steps whose epilogue has not been taken up
 };
 
 }  // namespace
@@ -383,15 +384,15 @@ void evaluate_scheduled(const Cluster& cluster, const CostModel& costs, Schedule
   ScheduledRun(cluster, costs, scheduler, graphs, recorder).run();
 }
 
-void extend_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
-                     RunRecorder& recorder) {
+void extrapolate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
+                          RunRecorder& recorder) {
   if (!steps.any_order()) {
     evaluate_analytic(cluster, costs, steps, recorder);
     return;
   }
   BlendRecorder blends(cluster, recorder.master(), recorder);
   AnalyticSteps evaluator(cluster, costs, blends);
-  evaluate_extended(steps, evaluator, [&](const StepBlend& blend) { blends.add(blend); });
+  evaluate_extrapolated(steps, evaluator, [&](const StepBlend& blend) { blends.add(blend); });
 }
 
 }  // namespace tandem::model

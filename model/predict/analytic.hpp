@@ -60,16 +60,16 @@ void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& st
                        RunRecorder& recorder);
 
 // Evaluates a run that `scheduler` drives, with as many steps in flight as it likes; they are
-// submitted to `recorder`. The finish of a step is taken up by its lane when the last of what it
-// depends on outside the finish is done, after the steps submitted until then. Times are those of
+// submitted to `recorder`. The epilogue of a step is taken up by its lane when the last of what it
+// depends on outside the epilogue is done, after the steps submitted until then. Times are those of
 // evaluate_analytic.
 void evaluate_scheduled(const Cluster& cluster, const CostModel& costs, Scheduler& scheduler,
                         GraphSource& graphs, RunRecorder& recorder);
 
 // Makes the metrics of evaluate_analytic, up to rounding, from as few evaluated steps as show what
-// the others are (model/predict/extension.hpp). Records no spans. Does as evaluate_analytic where
-// `steps` do not take any order.
-void extend_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
-                     RunRecorder& recorder);
+// the others are (model/predict/step_extrapolation.hpp). Records no spans. Does as
+// evaluate_analytic where `steps` do not take any order.
+void extrapolate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
+                          RunRecorder& recorder);
 
 }  // namespace tandem::model

@@ -46,8 +46,8 @@ class CostModel {
   [[nodiscard]] Seconds copy_time(DeviceIndex device, TaskKind kind, const CopySize& size,
                                   bool computing_thread) const;
 
-  // What sending (capture) or receiving (deliver) a small message takes of whoever does it. 0 with
-  // profiles that do not know. Throws logic_error for other kinds.
+  // The time of sending (capture) or receiving (deliver) a small message on the thread that does
+  // it. 0 with profiles that do not know. Throws logic_error for other kinds.
   [[nodiscard]] Seconds handling_time(DeviceIndex device, TaskKind kind, Bytes payload) const;
 
   [[nodiscard]] const Transformer& transformer() const { return transformer_; }
@@ -61,8 +61,8 @@ class CostModel {
 };
 
 // Returns the seconds that `task`, whose work is `work`, takes of its cpu or disk lane:
-// compute_time; of loads and fetches, bytes / disk bandwidth (besides). Throws logic_error for
-// channels, and for a device without a disk.
+// compute_time; of loads and fetches, also bytes / disk bandwidth. Throws logic_error for channels,
+// and for a device without a disk.
 [[nodiscard]] Seconds lane_time(const Cluster& cluster, const CostModel& costs, const Task& task,
                                 const Work& work);
 

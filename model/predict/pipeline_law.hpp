@@ -30,7 +30,7 @@ struct Ring {
   std::vector<RingStage> stages{};  // in the order in which a token visits them
   RingBottleneck other{};  // what else messages of a round must take turns at: of all links
                            // the one with the most bytes / bandwidth
-  double delay_s = 0.0;    // that a lone round takes besides (stages told of a step late)
+  double delay_s = 0.0;    // of a lone round in addition (stages informed of a step late)
 };
 
 // How long one sample alone takes for a token, which visits all stages:

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "model/base/error.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 
 namespace tandem::model {
 
@@ -17,7 +17,7 @@ struct Carriers {  // as in LaneAction
 };
 
 // By task: who sends and receives it; that goes by all messages of its channel.
-std::vector<Carriers> carriers_of(const TaskGraph& graph, const MessagePlaces& places) {
+std::vector<Carriers> carriers_of(const TaskGraph& graph, const MessageSchedule& schedule) {
   const auto channel = [](const Task& task) {
     return (std::int64_t{task.device} << 32) + std::int64_t{task.peer};
   };
@@ -31,8 +31,8 @@ std::vector<Carriers> carriers_of(const TaskGraph& graph, const MessagePlaces& p
     if (task.lane != LaneKind::channel) continue;
     double& bytes = channels[channel(task)].largest;
     bytes = std::max(bytes, static_cast<double>(payload_bytes(task)));
-    if (!places.is_relay(i)) continue;
-    const auto source = static_cast<std::size_t>(places.source[static_cast<std::size_t>(i)]);
+    if (!schedule.is_relay(i)) continue;
+    const auto source = static_cast<std::size_t>(schedule.source[static_cast<std::size_t>(i)]);
     channels[channel(graph.tasks()[source])].forwards = true;
   }
   std::vector<Carriers> carriers(graph.tasks().size());
@@ -41,7 +41,7 @@ std::vector<Carriers> carriers_of(const TaskGraph& graph, const MessagePlaces& p
     if (graph.tasks()[at].lane != LaneKind::channel) continue;
     const Channel& own = channels.at(channel(graph.tasks()[at]));
     carriers[at] = {.computing_thread = own.largest <= kInlineBytes,
-                    .lane_sends = places.is_relay(i),
+                    .lane_sends = schedule.is_relay(i),
                     .lane_receives = own.forwards};
   }
   return carriers;
@@ -88,34 +88,34 @@ bool by_lane(const LaneAction& copy) {
 
 Program::Program(const TaskGraph& graph)
     : action_of_(static_cast<std::size_t>(graph.size()), ActionIndex{-1}) {
-  const MessagePlaces places = message_places(graph);
-  const ByPlace captures(graph, places.capture);
-  const ByPlace deliveries(graph, places.delivery);
-  const std::vector<Carriers> carriers = carriers_of(graph, places);
+  const MessageSchedule schedule = message_schedule(graph);
+  const ByPlace captures(graph, schedule.capture);
+  const ByPlace deliveries(graph, schedule.delivery);
+  const std::vector<Carriers> carriers = carriers_of(graph, schedule);
   const std::size_t size = static_cast<std::size_t>(graph.size()) + 2 * captures.tasks.size();
   require(size <= static_cast<std::size_t>(std::numeric_limits<ActionIndex>::max()),
           "program: too many actions");
   actions_.reserve(size);
   first_dependency_.reserve(size + 1);
   first_awaited_event_.reserve(size + 1);
-  for (TaskIndex place = MessagePlaces::kBegin; place <= graph.size(); ++place) {
-    if (place == graph.finish()) finish_ = this->size();
+  for (TaskIndex place = MessageSchedule::kBegin; place <= graph.size(); ++place) {
+    if (place == graph.epilogue()) epilogue_ = this->size();
     for (const TaskIndex i : deliveries.at(place)) add(graph, TaskKind::deliver, i);
     if (place >= 0 && place < graph.size()) {
       const Task& task = graph.tasks()[static_cast<std::size_t>(place)];
       if (task.lane != LaneKind::channel) add(graph, task.kind, place);
     }
     for (const TaskIndex i : captures.at(place)) {
-      if (!places.is_relay(i)) add(graph, TaskKind::capture, i);
-      add(graph, TaskKind::transfer, i, places.source[static_cast<std::size_t>(i)]);
+      if (!schedule.is_relay(i)) add(graph, TaskKind::capture, i);
+      add(graph, TaskKind::transfer, i, schedule.source[static_cast<std::size_t>(i)]);
     }
   }
-  if (!graph.finishes()) finish_ = this->size();
-  for (ActionIndex i = finish_; i < this->size(); ++i) {
+  if (!graph.has_epilogue()) epilogue_ = this->size();
+  for (ActionIndex i = epilogue_; i < this->size(); ++i) {
     const LaneAction& action = actions_[static_cast<std::size_t>(i)];
     require(action.lane == LaneKind::cpu &&
-                action.device == actions_[static_cast<std::size_t>(finish_)].device,
-            "program: a finish is actions of one cpu lane");
+                action.device == actions_[static_cast<std::size_t>(epilogue_)].device,
+            "program: an epilogue is actions of one cpu lane");
   }
   for (LaneAction& action : actions_) {
     const Carriers& own = carriers[static_cast<std::size_t>(action.task)];
@@ -146,7 +146,7 @@ void Program::add(const TaskGraph& graph, TaskKind kind, TaskIndex index, TaskIn
     dependencies_.push_back(of(index));
   } else if (kind == TaskKind::transfer) {
     // What it passes on, or its capture.
-    dependencies_.push_back(source != MessagePlaces::kCaptured ? of(source) : own - 1);
+    dependencies_.push_back(source != MessageSchedule::kCaptured ? of(source) : own - 1);
   } else {
     for (const TaskIndex d : graph.dependencies(index)) dependencies_.push_back(of(d));
     const auto events = graph.awaited_events(index);

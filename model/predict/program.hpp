@@ -35,7 +35,7 @@ struct LaneAction {
   std::int32_t layer = -1;
 };
 
-// What a span says of an action of step `step` besides times and amounts.
+// The fields of an action of step `step` in a span, except times and amounts.
 [[nodiscard]] inline Span span_of(const LaneAction& action, std::int32_t step) {
   return {.step = step,
           .task = action.task,
@@ -53,8 +53,8 @@ using ActionIndex = std::int32_t;
 // actions:
 //   a capture waits for the dependencies and events of the transfer,
 //   the message itself for its capture, the delivery for the message.
-// Of a relay (model/graph/message_places.hpp) there are two: the message waits for the message that
-// it passes on. A task that depends on a transfer waits for the message: its device's delivery
+// Of a relay (model/graph/message_schedule.hpp) there are two: the message waits for the message
+// that it passes on. A task that depends on a transfer waits for the message: its device's delivery
 // precedes it in its lane anyway.
 class Program {
  public:
@@ -71,9 +71,9 @@ class Program {
   }
   // The actions of the step's own events, by the events' numbers.
   [[nodiscard]] const std::vector<ActionIndex>& events() const { return events_; }
-  // The first action of the finish (TaskGraph::begin_finish): it and all that come after it are of
-  // one cpu lane, deliveries included; size() if there is none.
-  [[nodiscard]] ActionIndex finish() const { return finish_; }
+  // The first action of the epilogue (TaskGraph::begin_epilogue): it and all that come after it are
+  // of one cpu lane, deliveries included; size() if there is none.
+  [[nodiscard]] ActionIndex epilogue() const { return epilogue_; }
   // The first task of each cpu lane that has one: what copying on write takes is part of it.
   [[nodiscard]] const std::vector<ActionIndex>& first_tasks() const { return first_tasks_; }
   // The action at whose end `task` is done: of a transfer, the message.
@@ -99,7 +99,7 @@ class Program {
   std::vector<ActionIndex> events_;
   std::vector<ActionIndex> action_of_;
   std::vector<ActionIndex> first_tasks_;
-  ActionIndex finish_ = 0;
+  ActionIndex epilogue_ = 0;
 };
 
 // The action at whose end a run's scheduler learns the outcome of a step: the last sample on

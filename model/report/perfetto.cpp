@@ -173,10 +173,13 @@ std::string to_perfetto_json(const Trace& trace, std::string_view label) {
   return writer.finish();
 }
 
-std::string to_perfetto_json(const Trace& predicted, const Trace& measured) {
+std::string to_perfetto_json(const std::vector<LabelledTrace>& traces) {
   Writer writer;
-  add_trace(writer, predicted, "predicted", 1, 2);
-  add_trace(writer, measured, "measured", 2, 2);
+  const auto count = static_cast<std::int64_t>(traces.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const LabelledTrace& one = traces[static_cast<std::size_t>(i)];
+    add_trace(writer, one.trace, one.label, 1 + i, count);
+  }
   return writer.finish();
 }
 

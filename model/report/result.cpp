@@ -13,8 +13,9 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::string_view kResultSchema = "tandem.result/6";
-constexpr std::string_view kSchemaBefore = "tandem.result/5";  // without weights_sha256
+constexpr std::string_view kResultSchema = "tandem.result/7";
+constexpr std::string_view kSchema6 = "tandem.result/6";  // nominal pace is called measured
+constexpr std::string_view kSchema5 = "tandem.result/5";  // the same, without weights_sha256
 constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
 constexpr double kTotalError = 1e-9;  // of a sum that was added up in another order
 
@@ -110,6 +111,47 @@ std::string one_of(const JsonValue& field, std::initializer_list<std::string_vie
     known += w;
   }
   field.fail("one of " + known);
+}
+
+// `pace`: absent if null.
+[[noreturn]] void fail_pace(const JsonValue& field, std::string_view kind,
+                            const std::vector<std::optional<std::string_view>>& paces) {
+  std::string expected;
+  for (const std::optional<std::string_view>& pace : paces) {
+    expected += expected.empty() ? "" : " or ";
+    expected += pace ? '"' + std::string(*pace) + '"' : "null";
+  }
+  field.fail(expected.append(" where 'kind' is \"").append(kind).append("\""));
+}
+
+std::optional<std::string> text_or_null(const JsonValue& field) {
+  return field.is_null() ? std::nullopt : std::optional(field.text());
+}
+
+ResultOrigin read_origin(const JsonValue& root) {
+  const std::string kind = one_of(root.at("kind"), {"predicted", "replayed", "measured"});
+  const std::optional<std::string> pace = text_or_null(root.at("pace"));
+  std::vector<std::optional<std::string_view>> paces;
+  for (const ResultOriginNames& names : kResultOrigins) {
+    if (names.kind != kind) continue;
+    if (names.pace == pace) return names.origin;
+    paces.push_back(names.pace);
+  }
+  fail_pace(root.at("pace"), kind, paces);
+}
+
+// Of schemas that had the pace of emulation alone, null on real devices.
+ResultOrigin read_former_origin(const JsonValue& root) {
+  const std::string kind = one_of(root.at("kind"), {"predicted", "measured"});
+  const std::optional<std::string> pace = text_or_null(root.at("pace"));
+  if (kind == "predicted") {
+    if (pace) fail_pace(root.at("pace"), kind, {std::nullopt});
+    return ResultOrigin::predicted;
+  }
+  if (!pace) return ResultOrigin::measured;
+  if (pace == "measured") return ResultOrigin::measured_emulated;
+  if (pace == "nominal") return ResultOrigin::replayed;
+  fail_pace(root.at("pace"), kind, {std::nullopt, "measured", "nominal"});
 }
 
 LatencyStats read_latency(const JsonValue& json) {
@@ -293,9 +335,9 @@ void set_communication(Result& result, const Trace& trace) {
 std::string to_json(const Result& result) {
   ordered_json json;
   json["schema"] = kResultSchema;
-  json["kind"] = result.kind;
+  json["kind"] = kind_of(result.origin);
   json["evaluator"] = result.evaluator;
-  json["pace"] = or_null(result.pace);
+  json["pace"] = or_null(pace_of(result.origin));
   json["plan"] = {{"sha256", result.plan.sha256},
                   {"strategy", result.plan.strategy},
                   {"model", result.plan.model},
@@ -342,24 +384,22 @@ Result parse_result_json(std::string_view text, std::string_view source) {
   const JsonDocument document(text, source, "write the result again with `tandem`",
                               {.bytes = std::size_t{64} << 20U, .depth = 16});
   const JsonValue root = document.root();
-  const bool is_before = has_schema(root, kSchemaBefore);
+  const bool is_5 = has_schema(root, kSchema5);
+  const bool is_before = is_5 || has_schema(root, kSchema6);
   if (!is_before) expect_schema(root, kResultSchema);
   root.expect_keys({"schema", "kind", "evaluator", "pace", "plan", "weights_sha256", "environment",
                     "metrics", "tokens", "requests", "schedule", "steady", "devices", "links",
                     "task_kinds", "communication", "trace"});
   Result result;
-  result.kind = one_of(root.at("kind"), {"predicted", "measured"});
+  result.origin = is_before ? read_former_origin(root) : read_origin(root);
   result.evaluator = one_of(root.at("evaluator"), {"simgrid", "analytic", "exec"});
-  if (const JsonValue pace = root.at("pace"); !pace.is_null()) {
-    result.pace = one_of(pace, {"measured", "nominal"});
-  }
   const JsonValue plan = root.at("plan");
   plan.expect_keys({"sha256", "strategy", "model", "platform"});
   result.plan = {.sha256 = plan.at("sha256").line(),
                  .strategy = plan.at("strategy").line(),
                  .model = plan.at("model").line(),
                  .platform = plan.at("platform").line()};
-  if (!is_before) result.weights_sha256 = read_digest(root.at("weights_sha256"));
+  if (!is_5) result.weights_sha256 = read_digest(root.at("weights_sha256"));
   const JsonValue environment = root.at("environment");
   if (!environment.is_object()) environment.fail("an object");
   for (const auto& [key, value] : environment.json().items()) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The result file, schema "tandem.result/6": the same for predictions and measurements.
+// The result file, schema "tandem.result/7": the same for predictions and runs.
 
 #include <map>
 #include <optional>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/report/communication.hpp"
+#include "model/report/result_origin.hpp"
 #include "model/report/trace.hpp"
 
 namespace tandem::model {
@@ -38,9 +39,8 @@ struct RequestResult {
 };
 
 struct Result {
-  std::string kind{};                 // "predicted", "measured"
-  std::string evaluator{};            // "simgrid", "analytic", "exec"
-  std::optional<std::string> pace{};  // "measured", "nominal"; absent: real speed, or a prediction
+  ResultOrigin origin = ResultOrigin::predicted;  // of its times; `kind` and `pace` of the file
+  std::string evaluator{};                        // "simgrid", "analytic", "exec"
   ResultPlan plan{};
   // Of the weights that were used, as hexadecimal (exec/weights/weights_digest.hpp). Absent if it
   // is not known: of a prediction, unless it replays the steps of a run.
@@ -73,7 +73,8 @@ void set_only_request(Result& result);
 void set_communication(Result& result, const Trace& trace);
 
 [[nodiscard]] std::string to_json(const Result& result);
-// Reads "tandem.result/5", too, which has no weights_sha256.
+// Reads "tandem.result/6", too, which calls replayed runs measured (pace "nominal") and names paces
+// of its own, and "tandem.result/5", which also lacks weights_sha256.
 // Throws Error naming `source`, the field, its value, what was expected and the remedy.
 [[nodiscard]] Result parse_result_json(std::string_view text, std::string_view source);
 

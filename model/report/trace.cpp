@@ -8,7 +8,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/statistics.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 
 namespace tandem::model {
 
@@ -29,11 +29,11 @@ LatencyStats latency_stats(const std::vector<double>& gaps) {
 
 std::vector<double> record_bytes(const TaskGraph& graph, std::size_t devices) {
   std::vector<double> bytes(devices, 0.0);
-  const MessagePlaces places = message_places(graph);
+  const MessageSchedule schedule = message_schedule(graph);
   for (TaskIndex i = 0; i < graph.size(); ++i) {
     const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
     const bool message = task.lane == LaneKind::channel;
-    const bool captured = message && !places.is_relay(i);
+    const bool captured = message && !schedule.is_relay(i);
     bytes.at(static_cast<std::size_t>(task.device)) += captured ? 2.0 * kRecordBytes : kRecordBytes;
     if (message) bytes.at(static_cast<std::size_t>(task.peer)) += 2.0 * kRecordBytes;
   }

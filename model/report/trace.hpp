@@ -198,10 +198,15 @@ class RunRecorder {
 };
 
 // Chrome/Perfetto trace-event JSON: one process a device, one thread a lane, one complete event a
-// span with its id and sizes in `args`. `label` ("predicted", "measured") is in the process names.
+// span with its id and sizes in `args`. `label` ("predicted", "measured", "replayed") is in the
+// process names.
 [[nodiscard]] std::string to_perfetto_json(const Trace& trace, std::string_view label);
-// Prediction and measurement in one file, side by side, device by device.
-[[nodiscard]] std::string to_perfetto_json(const Trace& predicted, const Trace& measured);
+struct LabelledTrace {
+  std::string label{};
+  Trace trace{};
+};
+// Traces of one plan in one file: for each device a process of each trace, in their order.
+[[nodiscard]] std::string to_perfetto_json(const std::vector<LabelledTrace>& traces);
 // Reads back what to_perfetto_json(trace, label) wrote. Throws Error naming `source` and the fault.
 [[nodiscard]] Trace parse_perfetto_json(std::string_view text, std::string_view source);
 

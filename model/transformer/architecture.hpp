@@ -1,7 +1,7 @@
 #pragma once
 
-// What distinguishes families of transformers, as data: one row a family (architecture.cpp). Work,
-// memory, lowerings, weights and kernels read these fields and never ask for the family's name.
+// The differences between families of transformers as data: one row a family (architecture.cpp).
+// Work, memory, lowerings, weights and kernels read these fields and never check the family's name.
 
 #include <cstdint>
 #include <optional>
@@ -31,11 +31,11 @@ enum class Family : std::uint8_t {
 // weight + bias.
 enum class Norm : std::uint8_t { rms, layer };
 
-// Where a norm stands. before: x + f(norm(x)), and a final norm after the last layer. after:
-// norm(x + f(x)). The latter is computed as "norm in place, then x + f(x)": the norm after one
-// block is the norm in front of the next, the embedding's norm is that of the first block, and the
-// last layer's is the final norm. So a block's norm always stands in front of it, and all that
-// differs is whether the residual stream goes on from the norm's result.
+// The place of norms. before: x + f(norm(x)), and a final norm after the last layer. after: norm(x
+// + f(x)), computed as "norm in place, then x + f(x)": the norm after one block becomes the norm in
+// front of the next, the embedding's norm that of the first block, and the last layer's the final
+// norm. So a block's norm is always in front of it, and the only difference is whether the residual
+// stream continues from the norm's result.
 enum class NormPlace : std::uint8_t { before, after };
 
 // gelu: x Phi(x), by erf. gelu_tanh: GPT-2's approximation (Hendrycks & Gimpel 2016) by tanh.
@@ -43,23 +43,23 @@ enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
 
 enum class Positions : std::uint8_t { rotary, learned };
 
-// Which positions a row attends to: those up to its own, or all of its sequence.
+// The positions that a row attends to: up to its own, or all of its sequence.
 enum class Mask : std::uint8_t { causal, full };
 
-// What a forward step is for: the next token, or the hidden state of every row (an encoder).
+// The result of a forward step: the next token, or the hidden state of every row (an encoder).
 enum class Outcome : std::uint8_t { token, hidden };
 
 struct Architecture {
   Norm norm = Norm::rms;
   NormPlace norm_place = NormPlace::before;
   bool gated = true;      // FFN: act(x Wgate) * (x Wup); otherwise act(x Wup)
-  bool qkv_bias = false;  // one a row of Wq, Wk, Wv
-  bool out_bias = false;  // of Wo, which sums over heads: the device of head 0 adds it
-  bool ffn_bias = false;  // of Wup, and of Wdown, which the device of column 0 adds
-  // Each head's query and key are normalised before they are rotated: one weight [head_dim] each.
+  bool qkv_bias = false;  // one for each row of Wq, Wk, Wv
+  bool out_bias = false;  // of Wo, a sum over heads: the device of head 0 adds it
+  bool ffn_bias = false;  // of Wup, and of Wdown: the device of column 0 adds it
+  // Each head's query and key are normalised before rotation: one weight [head_dim] each.
   bool head_norms = false;
-  // x + norm(f(norm(x))): what attention and FFN add up to is normalised where it is added, which
-  // every device does that goes on with the residual stream.
+  // x + norm(f(norm(x))): the sum of attention and of FFN is normalised where it is added, on every
+  // device that continues the residual stream.
   bool sum_norms = false;
   // The embedding is multiplied by sqrt(hidden).
   bool scaled_embedding = false;
@@ -68,10 +68,10 @@ struct Architecture {
   Mask mask = Mask::causal;
   Outcome outcome = Outcome::token;
 
-  // How many vectors a norm has: a weight, and for LayerNorm a bias.
+  // Returns the vectors of a norm: a weight, and for LayerNorm a bias.
   [[nodiscard]] std::int64_t norm_vectors() const { return norm == Norm::layer ? 2 : 1; }
   [[nodiscard]] bool post_norm() const { return norm_place == NormPlace::after; }
-  // Whether blocks have norms that devices need which have no share in them.
+  // Returns whether devices without a share in a block need its norms.
   [[nodiscard]] bool norms_everywhere() const { return post_norm() || sum_norms; }
   [[nodiscard]] bool learned() const { return positions == Positions::learned; }
   // False for an encoder: it has no LM head and samples nothing.

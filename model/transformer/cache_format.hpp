@@ -1,7 +1,7 @@
 #pragma once
 
-// Types in which keys and values are kept (docs/decisions/0045): a property of the model as it is
-// run, like the formats of its weights.
+// Types of cached keys and values (docs/decisions/0045): chosen for a run, like the formats of
+// weights.
 
 #include <array>
 #include <cstdint>
@@ -20,12 +20,12 @@ inline constexpr std::array kCacheFormats{CacheFormat::f32, CacheFormat::f16};
 inline constexpr float kMostHalf = 65504.0F;
 
 [[nodiscard]] std::string_view to_string(CacheFormat format);
-// Nothing if `name` is none of them.
+// Returns nothing if `name` is none of them.
 [[nodiscard]] std::optional<CacheFormat> find_cache_format(std::string_view name);
-// "f32, f16".
+// Returns "f32, f16".
 [[nodiscard]] std::string cache_format_names();
 
-// Of one number.
+// Returns the bytes of one number.
 [[nodiscard]] constexpr std::int64_t cache_element_bytes(CacheFormat format) {
   switch (format) {
     case CacheFormat::f32:

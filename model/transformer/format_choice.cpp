@@ -39,14 +39,15 @@ bool keeps_more(std::int64_t layer, std::int64_t layers) {
   return layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
 }
 
-// What llama.cpp calls so (llama-model.cpp, LLM_TYPE_70B); files of query_growth are mistral3's.
+// Models that llama.cpp classifies as LLM_TYPE_70B (llama-model.cpp); files of query_growth are
+// mistral3's.
 bool is_70b(const Transformer& t) {
   constexpr std::int64_t kLayers = 80;
   if (t.layers != kLayers || t.query_growth > 0.0) return false;
   return t.family == Family::qwen2 || (t.family == Family::llama && t.heads != t.kv_heads);
 }
 
-// Whether rows that a format cannot have get another one.
+// Whether rows that a format cannot represent get another one.
 enum class Rows { as_meant, fitting };
 
 WeightFormats mix(const Transformer& t, WeightFormat most, Rows rows) {
@@ -61,7 +62,7 @@ WeightFormats mix(const Transformer& t, WeightFormat most, Rows rows) {
   for (const WeightMatrix matrix : kWeightMatrices) set(matrix, most);
   set(t.tied_embeddings ? embedding : head, WeightFormat::q6_k);
   if (t.tied_embeddings) set(head, WeightFormat::q6_k);
-  // What the files fuse with values has their format.
+  // Matrices that files fuse with values have their format.
   std::vector<WeightMatrix> values{value};
   if (t.family == Family::gpt2 || t.family == Family::phi3) values = {query, key, value};
   if (is_70b(t) && most == WeightFormat::q4_k) set(value, WeightFormat::q5_k);
@@ -103,9 +104,9 @@ struct Substitution {
   std::vector<std::string> matrices{};
 };
 
-// Whether all matrices have the same formats, whichever of two that are in as many layers is told
-// as the exception.
-bool alike(const WeightFormats& a, const WeightFormats& b, std::int64_t layers) {
+// Whether all matrices have the same formats, whichever of two equally frequent ones is reported as
+// the exception.
+bool same_formats(const WeightFormats& a, const WeightFormats& b, std::int64_t layers) {
   if (a == b) return true;
   for (const WeightMatrix matrix : kWeightMatrices) {
     for (std::int32_t layer = 0; layer < layers; ++layer) {
@@ -174,7 +175,7 @@ std::string substitution_remark(std::string_view name, const Transformer& transf
 std::string format_name(const Transformer& transformer) {
   for (const std::string_view name : format_choices()) {
     const auto formats = chosen_formats(name, transformer);
-    if (formats && alike(*formats, transformer.formats, transformer.layers))
+    if (formats && same_formats(*formats, transformer.formats, transformer.layers))
       return std::string(name);
   }
   return transformer.formats.text();
@@ -184,10 +185,10 @@ std::string to_json(const WeightFormats& formats) {
   nlohmann::ordered_json json;
   for (const MatrixGroup& group : matrix_groups()) {
     const WeightFormat first = formats.of(group.matrices.front());
-    const bool alike = std::ranges::all_of(
+    const bool same_formats = std::ranges::all_of(
         group.matrices, [&](WeightMatrix matrix) { return formats.of(matrix) == first; });
-    if (alike) json[std::string(group.name)] = to_string(first);
-    if (alike) continue;
+    if (same_formats) json[std::string(group.name)] = to_string(first);
+    if (same_formats) continue;
     for (const WeightMatrix matrix : group.matrices)
       json[std::string(to_string(matrix))] = to_string(formats.of(matrix));
   }

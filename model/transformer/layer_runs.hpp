@@ -1,6 +1,6 @@
 #pragma once
 
-// Which layers a device has, or a buffer is of: runs of adjacent ones.
+// The layers of a device or of a buffer: runs of adjacent ones.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,26 +10,26 @@
 
 namespace tandem::model {
 
-// Layers in ascending order. One run is the usual case and allocates nothing; several are those of
-// a device that stands in several stages. Iterating gives the layers' numbers.
+// Layers in ascending order. One run is the usual case and allocates nothing; a device in several
+// stages has several. Iteration gives the layers' numbers.
 class LayerRuns {
  public:
   LayerRuns() = default;
   LayerRuns(std::int32_t begin, std::int32_t end) : first_{begin, end} {}
-  // One run, as most callers have it.
+  // One run: the usual case.
   LayerRuns(Range run) : first_(run) {}  // NOLINT(google-explicit-constructor)
-  // Empty runs are left out, and those that touch are one. Throws logic_error unless they ascend.
+  // Drops empty runs and joins adjacent ones. Throws logic_error unless they ascend.
   explicit LayerRuns(const std::vector<Range>& runs);
 
   [[nodiscard]] bool empty() const { return first_.empty(); }
   [[nodiscard]] std::int32_t size() const;
   [[nodiscard]] bool contains(std::int32_t layer) const;
-  // How many of the layers are before `layer`, which is one of them.
+  // Returns the number of the layers before `layer`, which is one of them.
   [[nodiscard]] std::int32_t place(std::int32_t layer) const;
-  // The lowest layer; 0 of none.
+  // Returns the lowest layer; 0 if there are none.
   [[nodiscard]] std::int32_t first() const { return first_.begin; }
 
-  // Runs that do not touch; one, if there are no layers: an empty one.
+  // Returns the number of separate runs; 1, an empty one, if there are no layers.
   [[nodiscard]] std::size_t run_count() const { return 1 + more_.size(); }
   [[nodiscard]] Range run(std::size_t i) const { return i == 0 ? first_ : more_[i - 1]; }
 

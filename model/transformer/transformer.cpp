@@ -65,7 +65,7 @@ void check_layers(const Transformer& t, const std::vector<bool>& by_layer,
         static_cast<double>(by_layer.size()), "one entry for each of the layers");
 }
 
-// What families of decoders differ in.
+// Checks the traits in which families of decoders differ.
 void check_traits(const Transformer& t) {
   check_layers(t, t.windowed, "the list of windowed layers");
   check_layers(t, t.unrotated, "the list of layers without positions");
@@ -286,7 +286,7 @@ Transformer Transformer::first_layers(std::int64_t count) const {
   return first;
 }
 
-bool Transformer::layers_alike() const {
+bool Transformer::has_uniform_layers() const {
   return formats.exceptions().empty() && std::ranges::find(windowed, true) == windowed.end();
 }
 
@@ -302,7 +302,7 @@ std::vector<WeightFormat> Transformer::formats_used() const {
 
 namespace {
 
-// Of `matrix`, in any layer.
+// Returns the longest block of `matrix` in any layer.
 std::int64_t longest_block(const WeightFormats& formats, WeightMatrix matrix) {
   std::int64_t longest = block_of(formats.of(matrix)).elements;
   for (const auto& [place, format] : formats.exceptions()) {
@@ -330,7 +330,7 @@ std::int64_t Transformer::head_unit() const {
   return std::lcm(head_dim, longest_block(formats, WeightMatrix::out)) / head_dim;
 }
 
-// Norms and biases are what parameters there are beside the matrices, f32.
+// Norms and biases, the remaining parameters, are f32.
 std::int64_t Transformer::attention_bytes(std::int32_t layer, Range query_heads) const {
   const std::int64_t all = attention_parameters(query_heads);
   if (query_heads.empty()) return row_bytes(WeightFormat::f32, all);

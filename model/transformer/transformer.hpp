@@ -17,22 +17,22 @@
 
 namespace tandem::model {
 
-// Of a dimension, a context, a token: what any of our formats holds.
+// Upper limit of a dimension, a context or a token: the capacity of all file formats.
 inline constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
 
-// Element types of files that are not quantised.
+// Element types of unquantised files.
 enum class DType { f32, f16, bf16 };
 
 [[nodiscard]] std::string_view to_string(DType dtype);  // "F32", "F16", "BF16": safetensors' names
 [[nodiscard]] std::int64_t size_of(DType dtype);        // bytes an element
 
-// Position scaling of RoPE. `linear` divides positions by `factor` (Chen et al. 2023); `llama3`
-// is Llama 3.1's frequency-dependent rule (low/high frequency factors, original context); `yarn`
-// (Peng et al. 2023) divides slow frequencies by `factor`, those that turn less than `slow_turns`
-// times in the original context, keeps those that turn more than `fast_turns` times, and goes
-// linearly, by pairs, between; `longrope` (Ding et al. 2024) divides each frequency by a factor of
-// its own, of two lists: long_factors for runs that reserve more positions than the original
-// context, else short_factors.
+// Position scaling of RoPE. `linear` divides positions by `factor` (Chen et al. 2023). `llama3` is
+// Llama 3.1's frequency-dependent rule (low/high frequency factors, original context). `yarn` (Peng
+// et al. 2023) divides frequencies that turn less than `slow_turns` times in the original context
+// by `factor`, keeps those that turn more than `fast_turns` times, and interpolates linearly, by
+// pairs, between. `longrope` (Ding et al. 2024) divides each frequency by its own factor: from
+// long_factors for runs that reserve more positions than the original context, else from
+// short_factors.
 struct RopeScaling {
   enum class Kind { linear, llama3, yarn, longrope };
   Kind kind = Kind::linear;
@@ -42,8 +42,8 @@ struct RopeScaling {
   std::int64_t original_context = 8192;
   double fast_turns = 32.0;
   double slow_turns = 1.0;
-  bool whole_pairs = true;  // yarn goes from pair to pair, its bounds rounded
-  // Of 32 bits, as files have them. Cosines and sines are multiplied by attention_factor.
+  bool whole_pairs = true;  // yarn: bounds are rounded to whole pairs
+  // 32 bits, as in files. Cosines and sines are multiplied by attention_factor.
   float attention_factor = 1.0F;
   std::vector<float> short_factors{};  // [rotated / 2]
   std::vector<float> long_factors{};
@@ -67,141 +67,143 @@ struct Transformer {
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling{};
-  std::int64_t rotary_dims = 0;  // of a head, its first, that are rotated; 0: all
-  // Attention of some layers sees the last `window` positions alone, a row's own among them.
+  std::int64_t rotary_dims = 0;  // number of first dimensions of a head that are rotated; 0: all
+  // Attention of some layers sees the last `window` positions only, a row's own included.
   std::int64_t window = 0;         // 0: of no layer
   std::vector<bool> windowed{};    // by layer; empty: none is
-  double window_rope_theta = 0.0;  // windowed layers have this base and no scaling; 0: the others'
+  double window_rope_theta = 0.0;  // base of windowed layers, without scaling; 0: the others'
   std::vector<bool> unrotated{};   // by layer: those without positions; empty: none is
-  double attention_scale = 0.0;    // by which scores are multiplied; 0: 1 / sqrt(head_dim)
+  double attention_scale = 0.0;    // factor of scores; 0: 1 / sqrt(head_dim)
   double embedding_scale = 1.0;    // embedding times this
-  double residual_scale = 1.0;     // what a block adds to the residual stream, times this
+  double residual_scale = 1.0;     // factor of a block's contribution to the residual stream
   double logit_divisor = 1.0;      // logits divided by this
-  double score_cap = 0.0;          // c tanh(x / c) of scores; 0: as they are
+  double score_cap = 0.0;          // c tanh(x / c) of scores; 0: no cap
   // Queries at position p are multiplied by 1 + query_growth ln(1 + floor(p / original context)).
   double query_growth = 0.0;
-  double logit_cap = 0.0;                  // the same of logits, after the division
+  double logit_cap = 0.0;                  // the same for logits, after the division
   std::int64_t bos_token = -1;             // -1: none
   std::vector<std::int64_t> eos_tokens{};  // empty: none
-  // How the weights are kept in memory, on disk and on the wire: a choice, which no config.json
-  // states.
+  // Formats of weights in memory, on disk and on the wire: a choice that config.json does not
+  // contain.
   WeightFormats formats{};
-  // How keys and values are kept: a choice likewise.
+  // Type of cached keys and values: also a choice.
   CacheFormat cache = CacheFormat::f32;
 
   // Throws Error, naming the field, its value, what is expected and the remedy, unless every size
-  // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, the rest finite,
-  // and unless rows of the formats are whole blocks (hidden; head_dim, of `out`; intermediate).
+  // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, the rest is finite,
+  // and rows are whole blocks of the formats (hidden; head_dim, for `out`; intermediate).
   void validate() const;
 
   [[nodiscard]] const Architecture& architecture() const { return architecture_of(family); }
 
-  // How many query heads share one key/value head.
+  // Returns the number of query heads per key/value head.
   [[nodiscard]] std::int64_t group() const { return heads / kv_heads; }
-  // How many positions before and with its own a row of `layer` sees; 0: all.
+  // Returns the number of positions, up to its own, that a row of `layer` sees; 0: all.
   [[nodiscard]] std::int64_t window_of(std::int32_t layer) const {
     return layer >= 0 && static_cast<std::size_t>(layer) < windowed.size() &&
                    windowed[static_cast<std::size_t>(layer)]
                ? window
                : 0;
   }
-  // Whether queries and keys of `layer` are rotated.
+  // Returns whether queries and keys of `layer` are rotated.
   [[nodiscard]] bool rotates(std::int32_t layer) const {
     return !architecture().learned() &&
            !(layer >= 0 && static_cast<std::size_t>(layer) < unrotated.size() &&
              unrotated[static_cast<std::size_t>(layer)]);
   }
-  // Whether every layer takes as long as the first.
-  [[nodiscard]] bool layers_alike() const;
-  // The dimensions of a head that are rotated.
+  // Returns whether all layers take the same time.
+  [[nodiscard]] bool has_uniform_layers() const;
+  // Returns the number of rotated dimensions of a head.
   [[nodiscard]] std::int64_t rotated() const { return rotary_dims > 0 ? rotary_dims : head_dim; }
-  // Whether a text of `positions`, those to come included, is rotated by long_factors.
+  // Returns whether a text of `positions`, including tokens to come, is rotated by long_factors.
   [[nodiscard]] bool rotates_long(std::int64_t positions) const {
     return rope_scaling && rope_scaling->kind == RopeScaling::Kind::longrope &&
            positions > rope_scaling->original_context;
   }
-  // Floats of cosines and sines that a row needs: twice those of a head if windowed layers have
-  // their own base.
+  // Returns the number of cosines and sines that a row needs: those of a head, twice if windowed
+  // layers have their own base.
   [[nodiscard]] std::int64_t angle_floats() const {
     return architecture().learned() ? 0 : rotated() * (window_rope_theta > 0.0 ? 2 : 1);
   }
-  // How many matrices the FFN has: 3 with a gate (SwiGLU), 2 without.
+  // Returns the number of FFN matrices: 3 with a gate (SwiGLU), 2 without.
   [[nodiscard]] std::int64_t ffn_matrices() const;
-  // The key/value heads that query heads `heads` attend to. With a range that is not a multiple of
-  // the group, or more devices than key/value heads, neighbours hold copies of one head: with 8
+  // Returns the key/value heads that `query_heads` attend to. If a range is not a multiple of the
+  // group, or with more devices than key/value heads, neighbours hold copies of one head: with 8
   // query and 2 key/value heads, query heads 3 to 5 attend to both.
   [[nodiscard]] Range kv_heads_for(Range query_heads) const;
 
-  // How many rows the learned table of positions has, 0 if there is none.
+  // Returns the rows of the learned table of positions; 0 if there is none.
   [[nodiscard]] std::int64_t position_rows() const;
-  // How many rows the embedding of one token sums up: of the vocabulary, positions and token types.
+  // Returns how many rows are summed for a token's embedding: of vocabulary, positions, token
+  // types.
   [[nodiscard]] std::int64_t embedded_rows() const;
-  // How many rows the LM head has: the vocabulary, or 0 of an encoder.
+  // Returns the rows of the LM head: the vocabulary, or 0 for an encoder.
   [[nodiscard]] std::int64_t head_rows() const { return architecture().generates() ? vocab : 0; }
 
-  // The parameters of one layer's attention and FFN, of both ends and of the whole model. Attention
-  // and FFN count the norm in front of them, matrices and biases, for the heads (columns) given. A
-  // bias that is added to a sum over heads or columns counts with the first of them. Without heads
-  // (columns) there is nothing, but with NormPlace::after the norm, which every device needs that
-  // goes on with the residual stream.
+  // Return the parameters of one layer's attention and FFN, of both ends, and of the whole model.
+  // Attention and FFN count the norm in front of them, and matrices and biases for the given heads
+  // (columns). A bias of a sum over heads or columns counts with the first of them. Without heads
+  // (columns) the result is 0, or with NormPlace::after the norm, which every device needs that
+  // continues the residual stream.
   [[nodiscard]] std::int64_t attention_parameters(Range query_heads) const;
   [[nodiscard]] std::int64_t ffn_parameters(Range columns) const;
   [[nodiscard]] std::int64_t embedding_parameters() const;
-  // Those of the final norm and the LM head (which has 0 rows if it is tied, or there is none).
+  // Returns those of the final norm and the LM head (0 rows if it is tied, or there is none).
   [[nodiscard]] std::int64_t head_parameters() const;
   [[nodiscard]] std::int64_t parameters() const;
 
-  // In `layer`, whatever it is for the ends.
+  // Returns the format in `layer`; the ends have none, whatever `layer` is.
   [[nodiscard]] WeightFormat format_of(WeightMatrix matrix, std::int32_t layer) const {
     return formats.of(
         matrix == WeightMatrix::head && tied_embeddings ? WeightMatrix::embedding : matrix, layer);
   }
-  // Every format of a matrix, once.
+  // Returns every format of a matrix, once.
   [[nodiscard]] std::vector<WeightFormat> formats_used() const;
-  // What a device's FFN columns are multiples of, but for the last: the longest block of `down`.
+  // Returns the unit of a device's FFN columns, except the last device's: the longest block of
+  // `down`.
   [[nodiscard]] std::int64_t column_block() const;
-  // The columns of `out` that a device with these heads stores in `layer`: theirs, and what whole
-  // blocks of the format have besides.
+  // Returns the columns of `out` that a device with these heads stores in `layer`: theirs, extended
+  // to whole blocks of the format.
   [[nodiscard]] Range out_columns(std::int32_t layer, Range query_heads) const;
-  // Shares of so many heads, from a multiple of it on, store nothing besides:
-  // lcm(head_dim, block) / head_dim.
+  // Returns the unit of heads whose multiples need no such extension: lcm(head_dim, block) /
+  // head_dim.
   [[nodiscard]] std::int64_t head_unit() const;
-  // The bytes of one layer's attention and FFN, as above, in their formats; columns that end within
-  // a block take all of it.
+  // Return the bytes of one layer's attention and FFN, as above, in their formats; columns that end
+  // within a block count the whole block.
   [[nodiscard]] std::int64_t attention_bytes(std::int32_t layer, Range query_heads) const;
   [[nodiscard]] std::int64_t ffn_bytes(std::int32_t layer, Range columns) const;
   [[nodiscard]] std::int64_t embedding_bytes() const;
   [[nodiscard]] std::int64_t head_bytes() const;
-  // Of those of the head, what is not rows of the vocabulary: the final norm.
+  // Returns the bytes of the head that are not rows of the vocabulary: the final norm.
   [[nodiscard]] std::int64_t final_norm_bytes() const;
-  // Of one row of the vocabulary.
+  // Returns the bytes of one row of the vocabulary.
   [[nodiscard]] std::int64_t embedding_row_bytes() const;
   [[nodiscard]] std::int64_t head_row_bytes() const;
 
-  // The model of its first `count` layers.
+  // Returns the model of the first `count` layers.
   [[nodiscard]] Transformer first_layers(std::int64_t count) const;
 
   bool operator==(const Transformer&) const = default;
 };
 
-// The geometry in `text`, the contents of a Hugging Face `config.json`. `source` names it in
-// messages; `name` is what to_config_json wrote, else the file's name without folder and ".json"
-// ("config.json": the folder's name). Model types: llama, mistral, internlm2, gpt2, opt, bert,
-// distilbert, chatglm, glm. A sliding window below max_position_embeddings caps max_context, as up
-// to there it is the same as full attention (`use_sliding_window` false: no window); rope scaling
-// "dynamic" is dropped, as it acts beyond max_context only. Fields that are absent have the
-// defaults of Hugging Face's class, but no token is assumed. Throws Error (field, value, expected,
-// remedy) on bad JSON, a missing or ill-typed field, one that is given twice, an unknown
-// `model_type` or rope scaling, an architecture without the head of a language model, biases,
-// activations, orders of norms and the like that the family does not have, and every field that is
-// neither read nor known to change nothing (config_keys.cpp lists them).
+// Parses the contents of a Hugging Face `config.json`. `source` names it in messages; `name` is the
+// one that to_config_json wrote, else the file's name without folder and ".json" ("config.json":
+// the folder's name). Model types: llama, mistral, internlm2, gpt2, opt, bert, distilbert, chatglm,
+// glm. A sliding window below max_position_embeddings limits max_context, as up to there it equals
+// full attention (`use_sliding_window` false: no window); rope scaling "dynamic" is dropped, as it
+// acts beyond max_context only. Absent fields have the defaults of Hugging Face's class, except
+// that no token is assumed. Throws Error (field, value, expected, remedy) for bad JSON; a missing,
+// ill-typed or duplicate field; an unknown `model_type` or rope scaling; an architecture without
+// the head of a language model; biases, activations, orders of norms and the like that the family
+// does not have; and every other field unless it is known to change nothing (listed in
+// config_keys.cpp).
 [[nodiscard]] Transformer parse_config_json(std::string_view text, std::string_view source);
 
-// Config JSON of `transformer`: parse_config_json reads it back to an equal value, but for the
-// formats of weights and cache, which are not config.json's.
+// Returns the config JSON of `transformer`: parse_config_json restores an equal value, except for
+// the formats of weights and cache, which config.json does not contain.
 [[nodiscard]] std::string to_config_json(const Transformer& transformer);
 
-// A field of config.json as two models have it, values as JSON ("null": it has none).
+// A field of config.json in two models, values as JSON ("null": absent).
 struct FieldDifference {
   std::string field;
   std::string first;
@@ -209,8 +211,8 @@ struct FieldDifference {
   bool operator==(const FieldDifference&) const = default;
 };
 
-// Where two models differ, in the order of to_config_json: everything that it writes is compared
-// but the name, which changes no result; formats are not.
+// Returns the differences of two models in the order of to_config_json: all its fields except the
+// name, which changes no result; formats are not compared.
 [[nodiscard]] std::vector<FieldDifference> differences(const Transformer& first,
                                                        const Transformer& second);
 

@@ -1,14 +1,12 @@
 #pragma once
 
-// Formats of stored weights. This is the one place that says what a format is, and which matrices
-// have one:
-//   - every matrix of every layer, the embedding and the LM head (a tied head is the embedding) has
-//   a
-//     format of its own;
-//   - norms, biases, learned positions and token types are f32, as are activations and the cache;
-//   - a row of a block format is whole blocks, and so is every device's part of a row as it is
-//     stored: heads whose part of `out` begins or ends within a block have that block whole
-//     (Transformer::out_columns), and what lies outside is multiplied with zeros.
+// Formats of stored weights: the definition of each, and the matrices that have one.
+//   - Every matrix of every layer, the embedding and the LM head (a tied head is the embedding) has
+//     a format of its own.
+//   - Norms, biases, learned positions and token types are f32, as are activations and the cache.
+//   - A row of a block format is whole blocks, and so is every device's part of a row as stored:
+//     heads whose part of `out` begins or ends within a block store the whole block
+//     (Transformer::out_columns), and columns outside are multiplied by zeros.
 
 #include <array>
 #include <cstddef>
@@ -55,18 +53,18 @@ struct FormatBlock {
   std::int64_t bytes = 4;
 };
 
-// What there is to a format beside its codec (exec/weights/formats/) and its kernels.
+// The properties of a format in addition to its codec (exec/weights/formats/) and its kernels.
 struct FormatRow {
   WeightFormat format;
   std::string_view name;  // in flags and files
   FormatBlock block;
   std::uint32_t file_type;   // llama.cpp's general.file_type
   std::size_t scales_begin;  // byte of a block at which its f16 scales begin
-  std::size_t scales;        // f16 scales of a block; 0: it is plain numbers
-  // Products read inputs in 8 bits, and sum integers: part of what a product with such weights is,
-  // on every machine (exec/kernels/integer_product.hpp). Others read f32.
+  std::size_t scales;        // f16 scales of a block; 0: plain numbers
+  // Products quantise inputs to 8 bits and sum integers: part of the format's definition, on every
+  // machine (exec/kernels/integer_product.hpp). Other products read f32.
   bool integers;
-  bool written;  // models are put into the format; others are read where files have them
+  bool written;  // conversions write the format; others are only read
 };
 
 // In the order of the enumerators.
@@ -107,7 +105,7 @@ static_assert(
 }
 [[nodiscard]] constexpr FormatBlock block_of(WeightFormat format) { return row_of(format).block; }
 
-// The bytes of `columns` weights that follow each other; a block that is begun counts whole.
+// Returns the bytes of `columns` consecutive weights; a partial block counts as a whole one.
 [[nodiscard]] constexpr std::int64_t row_bytes(WeightFormat format, std::int64_t columns) {
   const FormatBlock block = block_of(format);
   return (columns + block.elements - 1) / block.elements * block.bytes;
@@ -120,7 +118,7 @@ static_assert(
 [[nodiscard]] constexpr std::string_view to_string(WeightFormat format) {
   return row_of(format).name;
 }
-// Nothing if `name` is none of them.
+// Returns nothing if `name` is none of them.
 [[nodiscard]] std::optional<WeightFormat> find_weight_format(std::string_view name);
 
 enum class WeightMatrix : std::uint8_t { query, key, value, out, gate, up, down, embedding, head };
@@ -135,7 +133,7 @@ inline constexpr std::array kWeightMatrices{
   return matrix != WeightMatrix::embedding && matrix != WeightMatrix::head;
 }
 
-// Matrices that one product's input is multiplied with, and their name where they have one format.
+// Matrices with a common input, and their name in texts if they have one format.
 struct MatrixGroup {
   std::string_view name;
   std::vector<WeightMatrix> matrices;
@@ -143,20 +141,20 @@ struct MatrixGroup {
 // "query_key_value", "out", "gate_up", "down", "embedding", "head".
 [[nodiscard]] const std::vector<MatrixGroup>& matrix_groups();
 
-// The formats of a model's matrices: one for a matrix in all layers, and those of single layers
-// that differ. Value; f32 unless said.
+// The formats of a model's matrices: one for a matrix in all layers, and exceptions for single
+// layers. f32 by default.
 class WeightFormats {
  public:
   using Place = std::pair<std::int32_t, WeightMatrix>;  // layer and matrix
 
   WeightFormats() = default;
-  // One for all.
+  // One format for all.
   explicit WeightFormats(WeightFormat format) { formats_.fill(format); }
-  // Of layers that are not among exceptions(), and of the ends.
+  // Returns the format in layers that are not among exceptions(), and in the ends.
   [[nodiscard]] WeightFormat of(WeightMatrix matrix) const {
     return formats_[static_cast<std::size_t>(matrix)];
   }
-  // In `layer`; the ends are in none, whatever it is.
+  // Returns the format in `layer`; the ends are in no layer, whatever it is.
   [[nodiscard]] WeightFormat of(WeightMatrix matrix, std::int32_t layer) const {
     if (!exceptions_.empty()) {
       const auto found = exceptions_.find({layer, matrix});
@@ -164,15 +162,15 @@ class WeightFormats {
     }
     return of(matrix);
   }
-  // In all layers.
+  // Sets the format in all layers.
   void set(WeightMatrix matrix, WeightFormat format);
-  // In one. Throws logic_error of a matrix that is in none.
+  // Sets the format in one layer. Throws logic_error for a matrix that is in none.
   void set(WeightMatrix matrix, std::int32_t layer, WeightFormat format);
-  // What differs from of(matrix).
+  // Returns the exceptions from of(matrix).
   [[nodiscard]] const std::map<Place, WeightFormat>& exceptions() const { return exceptions_; }
   [[nodiscard]] bool has(WeightFormat format) const;
-  // "q8_0", or of a mixture "query_key_value q8_0, ...": what differs is named, layers in the end
-  // ("layer 3's value q8_0").
+  // Returns "q8_0", or for a mixture "query_key_value q8_0, ...": exceptions are listed, layers
+  // last ("layer 3's value q8_0").
   [[nodiscard]] std::string text() const;
   bool operator==(const WeightFormats&) const = default;
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Formats in which activations travel: the bytes of a message, as predictors count and the executor
-// sends them. What is sent is rounded at the sender, too (TaskKind::transfer). Announcements, token
-// ids and control messages have no format.
+// Formats of activations in messages: their bytes as predictors count and the executor sends them.
+// The sender rounds its own copy, too (TaskKind::transfer). Announcements, token ids and control
+// messages have no format.
 
 #include <array>
 #include <cstdint>
@@ -21,22 +21,21 @@ inline constexpr std::array kWireFormats{WireFormat::f32, WireFormat::f16, WireF
                                          WireFormat::q8_0};
 
 [[nodiscard]] std::string_view to_string(WireFormat format);
-// Nothing if `name` is none of them.
+// Returns nothing if `name` is none of them.
 [[nodiscard]] std::optional<WireFormat> find_wire_format(std::string_view name);
 // "f32, f16, bf16, q8_0".
 [[nodiscard]] std::string wire_format_names();
 
 inline constexpr std::int64_t kWireScaleBytes = 2;  // of a block of q8_0
 
-// Numbers that are rounded together. Columns that messages cut a buffer into begin at multiples of
-// it, so that the same numbers share a block in every message, and what was rounded once stays as
-// it is.
+// Returns the numbers that are rounded together. Messages split a buffer at multiples of it, so the
+// same numbers share a block in every message, and rounding is idempotent.
 [[nodiscard]] constexpr std::int32_t wire_block(WireFormat format) {
   return format == WireFormat::q8_0 ? 32 : 1;
 }
 
-// Returns the bytes of one row of so many columns. An example: 100 columns of q8_0 are three blocks
-// of 34 bytes and one of 6, 108.
+// Returns the bytes of one row of so many columns. Example: 100 columns of q8_0 are three blocks of
+// 34 bytes and one of 6: 108.
 [[nodiscard]] constexpr std::int64_t wire_row_bytes(WireFormat format, std::int64_t columns) {
   switch (format) {
     case WireFormat::f32:

@@ -22,10 +22,10 @@ using model::DeviceIndex;
 using model::TaskKind;
 using model::WeightBlock;
 
-// Clusters of so many devices are also looked at with each device apart.
+// Up to so many devices, each device is also bounded separately.
 constexpr std::int32_t kFew = 16;
 
-// Whose problems differ by what is added to each device that takes part.
+// Problems that differ in the time added for each participating device.
 class Halves {
  public:
   Halves(const Plan& plan, const LeastCosts& costs, MostRoom& rooms)
@@ -52,8 +52,8 @@ class Halves {
     }
   }
 
-  // The least straggler of both halves, a device that takes part in one being late by `attention`
-  // or `ffn` besides; infinite if nothing fits.
+  // Returns the minimum over splits of the slowest device of both halves, where participants are
+  // late by `attention` or `ffn` in addition; infinite if nothing fits.
   [[nodiscard]] double least(const std::vector<double>& attention, const std::vector<double>& ffn,
                              std::optional<std::size_t> master) {
     DivisionProblem problem = base_;
@@ -155,7 +155,7 @@ double galaxy_bound(const Plan& plan, const LeastCosts& costs, MostRoom& rooms) 
     slowest = std::max(slowest, costs.channel(d));
     fastest = std::min(fastest, costs.channel(d));
   }
-  // Each row goes from its owner to somebody else and back, in both halves or in one.
+  // Each row goes from its owner to another device and back, in both halves or in one.
   double far = 0.0;
   double near = kNever;
   for (DeviceIndex d = 0; d < devices; ++d) {
@@ -229,23 +229,23 @@ double step_bound(const Plan& plan, const model::Batch& batch) {
 std::optional<RequestBound> request_bound(const Plan& plan) {
   const Strategy& strategy = find_strategy(plan.strategy);
   if (!strategy.sharding.splits_weights()) return std::nullopt;
-  // Groups divide layers, which the bound of pipelines takes to be whole.
+  // Groups split layers, which the bound of pipelines assumes to be whole.
   if (strategy.sharding.splits_layers() && has_groups(plan)) return std::nullopt;
-  // The bound takes all layers to be alike.
-  if (!plan.model.layers_alike()) return std::nullopt;
+  // The bound assumes uniform layers.
+  if (!plan.model.has_uniform_layers()) return std::nullopt;
   // And every row of a prompt to attend to all before it.
   if (plan.sparse && plan.sparse->drops()) return std::nullopt;
   RequestBound bound{.planned_s = predicted_request_time(plan)};
   bound.lower_bound_s = step_bound(plan, prompt_batch(plan.workload));
-  // A step grows with its context as the straggler of some split does, convex: all of them take at
-  // least as long as so many in the middle.
+  // A step's time grows with its context as the slowest device of some split, which is convex: all
+  // steps together take at least as long as the same number in the middle.
   const std::int64_t decodes = plan.workload.new_tokens - 1;
   if (decodes > 0) {
     const std::int64_t past = plan.workload.prompt_tokens + (decodes - 1) / 2;
     bound.lower_bound_s += static_cast<double>(decodes) *
                            step_bound(plan, decode_batch(static_cast<std::int32_t>(past)));
   }
-  // Equation 5 knows nothing of logits, nor of who has room for them.
+  // Equation 5 ignores logits and their memory.
   if (!strategy.sharding.splits_heads() || splits_head(plan)) return bound;
   Split split;
   for (const DevicePlan& device : plan.devices) {

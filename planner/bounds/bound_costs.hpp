@@ -1,7 +1,7 @@
 #pragma once
 
-// The least that tasks and messages of a step can take, whatever the plan: what bound.cpp is made
-// of.
+// Lower bounds on the times of a step's tasks and messages over all plans, from which bound.cpp
+// builds its bounds.
 
 #include <algorithm>
 #include <limits>
@@ -14,16 +14,16 @@
 
 namespace tandem::planner {
 
-// Columns or heads [0, count).
+// Returns columns or heads [0, count).
 [[nodiscard]] inline model::Range whole_range(std::int64_t count) {
   return {0, static_cast<std::int32_t>(count)};
 }
 
-// Whether weights need not be in memory on some device.
+// Returns whether some device may stream weights.
 [[nodiscard]] bool may_stream(const Plan& plan);
 
-// Of one step of `batch`. `plan` outlives it; of its shares only whether the LM head is split is
-// read. Seconds throughout.
+// Costs of one step of `batch`, in seconds. `plan` outlives this; of its shares only whether the LM
+// head is split is read.
 class LeastCosts {
  public:
   LeastCosts(const Plan& plan, const model::Batch& batch);
@@ -31,7 +31,7 @@ class LeastCosts {
   [[nodiscard]] model::DeviceIndex devices() const { return plan_->cluster.size(); }
   [[nodiscard]] std::int32_t rows() const { return batch_.rows(); }
 
-  // Of the tasks that `make` appends to a DeviceTasks of `device`.
+  // Returns the time of the tasks that `make` appends to a DeviceTasks of `device`.
   template <class Make>
   [[nodiscard]] double tasks(model::DeviceIndex device, const Make& make) const {
     model::TaskGraph graph(batch_);
@@ -42,26 +42,26 @@ class LeastCosts {
   [[nodiscard]] double attention(model::DeviceIndex device, std::int64_t heads) const;
   [[nodiscard]] double ffn(model::DeviceIndex device, std::int64_t columns) const;
   [[nodiscard]] double add(model::DeviceIndex device) const;
-  // What begins and ends the step on `device`, without logits where the LM head is split; and the
-  // least of all.
+  // Return the time of the first and last tasks of the step on `device`, without logits if the LM
+  // head is split, and the least over all devices.
   [[nodiscard]] double ends(model::DeviceIndex device) const;
   [[nodiscard]] double least_ends() const;
 
-  // All rows in one message to `device` from whoever is nearest; or from it.
+  // Return the time of one message of all rows from the nearest peer to `device`, or to that peer.
   [[nodiscard]] double way_in(model::DeviceIndex device) const { return way(device, false); }
   [[nodiscard]] double way_out(model::DeviceIndex device) const { return way(device, true); }
-  // A capture or delivery of them.
+  // Returns the time of a capture or delivery of all rows.
   [[nodiscard]] double copy(model::DeviceIndex device, model::TaskKind kind) const;
-  // The same bytes in any number of messages on one channel of `device`, in or out.
+  // Returns the time of the same bytes in any number of messages on one channel of `device`.
   [[nodiscard]] double any_way(model::DeviceIndex device) const;
-  // One row from `device` to whoever is nearest, and back.
+  // Returns the time of one row from `device` to its nearest peer and back.
   [[nodiscard]] double there_and_back(model::DeviceIndex device) const;
-  // What all rows occupy the best channel out of `device`, or to it.
+  // Returns how long all rows occupy the best channel from or to `device`.
   [[nodiscard]] double channel(model::DeviceIndex device) const;
   [[nodiscard]] double channel_in(model::DeviceIndex device) const;
 
-  // The first or second product of all rows with so many heads or columns, in tiles as galaxy may
-  // cut them: the overhead, and what the rows take at the best rate that some tile has.
+  // Returns the time of the first or second product of all rows with so many heads or columns, in
+  // tiles as galaxy may choose them: one overhead, and the rows at the best rate of any tile.
   [[nodiscard]] double tiled(model::DeviceIndex device, model::WeightBlock block, bool first,
                              std::int64_t columns) const;
 
@@ -84,12 +84,12 @@ class LeastCosts {
   std::vector<double> parts_{};  // best_part by device, block, product
 };
 
-// What memory leaves room for without any message, as those depend on the collective; of a device
-// as the master or not. Everything where weights may stream.
+// Upper bounds on shares by memory, without messages, which depend on the collective; for a device
+// as the master or not. Unlimited if weights may stream.
 class MostRoom {
  public:
   explicit MostRoom(const Plan& plan);
-  // Units of columns beside so many heads; -1: not even those.
+  // Returns the units of columns that fit beside so many heads; -1: the heads alone do not fit.
   [[nodiscard]] std::int64_t units(model::DeviceIndex device, bool master, std::int64_t heads,
                                    std::int64_t unit);
   [[nodiscard]] std::int64_t layers(model::DeviceIndex device);
@@ -98,7 +98,7 @@ class MostRoom {
   Budget budget(model::DeviceIndex device, bool master);
   Plan plan_;
   bool limited_ = false;
-  bool splits_head_ = false;  // then a master need not have room for it
+  bool splits_head_ = false;  // then a master need not hold all of it
 };
 
 }  // namespace tandem::planner

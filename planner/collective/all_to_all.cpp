@@ -22,7 +22,7 @@ struct Hop {
   std::int32_t source;
   auto operator<=>(const Hop&) const = default;
 };
-// The destinations of what goes by each hop, ascending.
+// The destinations of the chunks of each hop, ascending.
 using Hops = std::map<Hop, std::vector<std::int32_t>>;
 
 Hops hops_of(const Collective& collective, const Topology& topology) {

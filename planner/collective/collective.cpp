@@ -7,7 +7,7 @@
 namespace tandem::planner {
 namespace {
 
-// Participants that take part, in the order of the ranks.
+// Returns the active participants in the order of ranks.
 std::vector<Participant*> ranked(const Sum& sum, const Proximity& proximity,
                                  std::span<Participant> participants) {
   std::vector<Participant*> by_device(proximity.order.size(), nullptr);
@@ -33,7 +33,7 @@ void lower_sum(model::TaskGraph& graph, const Sum& sum, const Allreduce& allredu
                const Proximity& proximity, std::span<Participant> participants) {
   require(std::any_of(participants.begin(), participants.end(),
                       [](const Participant& p) { return p.contributes; }),
-          "sum: nobody has a term");
+          "sum: no participant has a term");
   const std::vector<Participant*> ranks = ranked(sum, proximity, participants);
   Topology topology{
       .depth = allreduce.depth, .group = {}, .inside = allreduce.inside, .among = allreduce.among};

@@ -1,7 +1,7 @@
 #pragma once
 
-// A collective is a lowering as well: of one sum into transfers and additions, in an order that
-// does not depend on who is fast. Each is one source here, named in CMakeLists.txt.
+// Collectives: lowerings of a sum into transfers and additions, in an order that does not depend on
+// the speed of devices. Each has one source here, named in CMakeLists.txt.
 
 #include <cstdint>
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace tandem::planner {
 
-// Equal ways between all pairs: a message of S bytes takes latency + S / bandwidth.
+// A uniform network: between any two ranks a message of S bytes takes latency + S / bandwidth.
 struct Uniform {
   model::Seconds latency;
   model::BytesPerSecond bandwidth;
@@ -25,13 +25,13 @@ struct Uniform {
 
 struct Collective;
 
-// A collective that a composition makes at one of its levels; none in what is no composition.
+// The collective at one level of a composition; null: no composition.
 struct Level {
   const Collective* collective = nullptr;
   std::int32_t depth = 0;
 };
 
-// Whom a collective is among: as many ranks as groups are given.
+// The ranks of a collective: as many as `group` has entries.
 struct Topology {
   std::int32_t depth = 0;           // of a tree
   std::vector<std::int32_t> group;  // by rank
@@ -42,33 +42,33 @@ struct Topology {
 struct Collective {
   std::string name;  // as in `tandem plan --allreduce`
   bool has_depth = false;
-  // How many chunks an Exchange for it has.
+  // Returns the number of chunks of an Exchange for this collective.
   std::function<std::int32_t(std::int32_t ranks)> chunks;
-  // Lowers the sum of all terms, at every rank that receives.
+  // Lowers the sum of all terms, for every rank that receives.
   std::function<void(Exchange& exchange, const Topology& topology)> sum;
-  // The halves that such a sum may be made of, for exchanges whose chunks belong to the ranks
-  // (Exchange::part): each rank's part of the sum to that rank; and each rank's part, which it has,
-  // to all that receive. Bytes of either: (N - 1) S, whatever the parts' sizes.
+  // The two halves of such a sum, for exchanges whose chunks belong to ranks (Exchange::part): the
+  // reduce-scatter leaves each rank's part of the sum at that rank, the all-gather sends each
+  // rank's part to all that receive. Bytes of either: (N - 1) S, whatever the sizes of the parts.
   std::function<void(Exchange& exchange, const Topology& topology)> reduce_scatter;
   std::function<void(Exchange& exchange, const Topology& topology)> all_gather;
-  // At least the tasks of one sum.
+  // Returns a lower bound on the number of tasks of one sum.
   std::function<std::int64_t(std::int64_t ranks)> tasks;
-  // The time of an all-reduce of `bytes` held by each rank: nothing contends, additions are free.
+  // Returns the time of an all-reduce of `bytes` per rank, without contention or cost of additions.
   std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
       time;
-  // The time of either half, of equal parts that make up `bytes`; of trees whose leaves are not all
-  // alike, and of pairs that are no power of two, at most.
+  // Returns the time of either half for equal parts of `bytes` in all; an upper bound for trees
+  // with leaves at different depths, and for halving if the ranks are not a power of two.
   std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
       half_time;
-  // What rank 0 holds, to all that receive. Bytes: (N - 1) S if all do.
+  // Sends rank 0's data to all that receive. Bytes: (N - 1) S if all do.
   std::function<void(Exchange& exchange, const Topology& topology)> broadcast;
-  // The times of a sum that rank 0 alone needs, and of a broadcast of `bytes`; as `time`.
+  // Return the times of a sum that only rank 0 needs, and of a broadcast of `bytes`; as `time`.
   std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
       reduce_time;
   std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
       broadcast_time;
-  // The ranks by which an all-to-all takes what `from` has for `to`, another one: `from` first,
-  // `to` last, one a step. A rank that stands twice in a row waits for a step.
+  // Returns the route of an all-to-all's chunk from `from` to a different rank `to`: `from` first,
+  // `to` last, one hop a step. A rank listed twice in a row waits for a step.
   std::function<std::vector<std::int32_t>(const Topology& topology, std::int32_t from,
                                           std::int32_t to)>
       way;
@@ -83,22 +83,22 @@ struct Allreduce {
   Level inside{};  // of a composition
   Level among{};
 };
-inline constexpr std::int32_t kTreeDepth = 2;  // unless said otherwise
-// From "star", "tree", "tree:3", "hierarchical:ring+tree:3". Throws Error naming the text and what
-// is known.
+inline constexpr std::int32_t kTreeDepth = 2;  // default
+// Parses "star", "tree", "tree:3", "hierarchical:ring+tree:3". Throws Error naming the text and the
+// known collectives.
 [[nodiscard]] Allreduce parse_allreduce(std::string_view text);
-// "NAME", "NAME[:DEPTH]" and "NAME[:IN+AMONG]", as in a usage line.
+// Returns "NAME", "NAME[:DEPTH]" and "NAME[:IN+AMONG]" of all collectives, for a usage line.
 [[nodiscard]] std::string allreduce_names();
 
-// Appends the sum of the contributors' `partial` to `graph`, leaving it in the master's `partial`
-// and in that of every participant that receives, whose `sum` it fills in. With nobody but the
-// master receiving this is a reduce, else an all-reduce. Participants that neither contribute nor
-// receive take no part; the `partial` of those that do is written to, whether they receive or not.
-// Throws logic_error if the master is no participant or nobody contributes.
+// Appends the sum of the contributors' `partial` to `graph`. The master and every participant that
+// receives get the sum in their `partial`, and their `sum` is filled in. It is a reduce if only the
+// master receives, else an all-reduce. Participants that neither contribute nor receive are left
+// out; the `partial` of the others is overwritten even if they do not receive. Throws logic_error
+// if the master is not a participant or no participant contributes.
 void lower_sum(model::TaskGraph& graph, const Sum& sum, const Allreduce& allreduce,
                const Proximity& proximity, std::span<Participant> participants);
 
-// Who takes part in an exchange that a strategy makes itself, in the order of ranks.
+// The participants of an exchange that a strategy lowers itself, in the order of ranks.
 struct Ranking {
   std::vector<model::DeviceIndex> devices;
   Topology topology;
@@ -107,7 +107,7 @@ struct Ranking {
 [[nodiscard]] Ranking ranking(const Proximity& proximity, const std::vector<bool>& takes_part,
                               const Allreduce& allreduce);
 
-// Every chunk from its owner, the rank that a reduce-scatter left its sum at, to rank 0.
+// Sends every chunk from its owner, the rank that holds its sum after a reduce-scatter, to rank 0.
 //   T = l + S / (N B)               nothing shared, N chunks
 //   T = l + (N - 1) S / (N B)       all share rank 0's link
 void gather_at_master(Exchange& exchange, std::span<const std::int32_t> owners);

@@ -108,7 +108,7 @@ class Composition {
     return found;
   }
 
-  // Of each group, whether a rank of it receives.
+  // Returns, by group, whether a rank of it receives.
   [[nodiscard]] std::vector<bool> group_receives() const {
     std::vector<bool> found;
     for (const Ranks& group : groups_) {
@@ -119,7 +119,7 @@ class Composition {
     return found;
   }
 
-  // A level of what lies in `run`, cut as its collective wants it.
+  // Lowers a level on the data in `run`, divided as its collective requires.
   void level(const Level& level, const Ranks& ranks, const std::vector<bool>& receiving, Range run,
              Lower lower) {
     const std::int32_t chunks = level.collective->chunks(size_of(ranks));
@@ -150,7 +150,7 @@ class Composition {
     level(topology_->inside, group, receiving, run, &Collective::broadcast);
   }
 
-  // Of what lies in a run.
+  // Returns whether the rank holds data in a run.
   [[nodiscard]] bool holds_some(std::int32_t rank, Range run) const {
     for (std::int32_t i = 0; i < exchange_->chunks(); ++i) {
       const Range extent = exchange_->extent(i);
@@ -160,25 +160,25 @@ class Composition {
     return false;
   }
 
-  // Of parts that belong to groups.
+  // Halves among leaders, on the parts that belong to groups.
   void halves_among(Lower lower) {
     lowered(topology_->among, leaders_, group_receives(), parts_of(groups_), lower);
   }
 
-  // Of the parts of a group's ranks, among those.
+  // Halves within a group, on the parts of its ranks.
   void halves_within(const Ranks& group, Lower lower) {
     std::vector<bool> receiving;
     std::vector<Ranks> owners;
     for (const std::int32_t rank : group) {
-      // What a leader has goes on to other groups.
+      // A leader's data goes on to other groups.
       receiving.push_back(rank == group.front() || exchange_->receives(rank));
       owners.push_back({rank});
     }
     lowered(topology_->inside, group, receiving, parts_of(owners), lower);
   }
 
-  // What belongs to each of several owners, one after the other: as many chunks for each, some of
-  // them empty, as a part need not be in one piece (rows of several sequences are not).
+  // Returns the chunks of each of several owners, in order: equally many for each, some of them
+  // empty, as a part need not be contiguous (rows of several sequences are not).
   [[nodiscard]] std::vector<Range> parts_of(const std::vector<Ranks>& owners) const {
     std::vector<std::vector<Range>> runs;
     std::size_t most = 1;
@@ -203,7 +203,7 @@ class Composition {
 using Time =
     std::function<model::Seconds(const Topology&, model::Bytes, const Uniform&)> Collective::*;
 
-// Times of the levels of one topology: within groups, of the group that takes longest.
+// Times of the levels of one topology: within groups, of the slowest group.
 struct Times {
   Times(const Topology& of, const Uniform& over)
       : topology(&of), groups(groups_of(of)), net(over) {}
@@ -298,7 +298,7 @@ Collective composed() {
                            const Topology& topology) { Composition(e, topology).reduce_scatter(); },
       .all_gather = [](Exchange& e,
                        const Topology& topology) { Composition(e, topology).all_gather(); },
-      // As if a ring were among all of them: groups are not known here.
+      // As for a ring among all ranks, since groups are unknown here.
       .tasks = [](std::int64_t ranks) { return 3 * ranks * (ranks - 1); },
       .time = sum_time,
       .half_time = half_time,

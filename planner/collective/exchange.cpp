@@ -21,7 +21,7 @@ namespace {
 constexpr BufferRef kPartial{BufferKind::partial, 0};
 constexpr BufferRef kReceive{BufferKind::receive, 0};
 
-// Whether two ranges have something in common: empty ones have not, wherever they are.
+// Returns whether two ranges overlap: empty ones do not, wherever they are.
 bool overlap(Range a, Range b) { return std::max(a.begin, b.begin) < std::min(a.end, b.end); }
 
 std::vector<Participant> with_master(std::vector<Participant> ranks) {
@@ -165,7 +165,7 @@ Exchange Exchange::among(const std::vector<std::int32_t>& member,
         if (*held) make(here, {i, i + 1});
         if (*held) add_makers(chunk(here, i), tasks);
       }
-      // Nothing is sent of an empty chunk, whoever holds it.
+      // Nothing is sent of an empty chunk, on any rank.
       part.chunk(rank, c) = {.held = held.value_or(true)};
       part.set_makers(part.chunk(rank, c), std::move(tasks));
     }
@@ -248,7 +248,7 @@ TaskIndex Exchange::send(std::int32_t from, BufferRef input, std::int32_t to, Ra
   const Task transfer =
       model::transfer_task(extent(from, chunks), ranks_[static_cast<std::size_t>(to)].device, input,
                            output, graph_->wire());
-  // Columns keep their places, so it is as wide as what is summed.
+  // Columns keep their places, so the slot is as wide as the summed buffer.
   if (output.kind == BufferKind::receive)
     graph_->declare(transfer.peer, {.name = output, .columns = sum_.columns.end});
   return graph_->add(transfer, after);

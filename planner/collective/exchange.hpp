@@ -1,6 +1,6 @@
 #pragma once
 
-// What every collective is written in: chunks of a buffer of several devices, copied and added.
+// The primitives of every collective: chunks of a buffer on several devices, copied and added.
 
 #include <cstdint>
 #include <functional>
@@ -18,7 +18,7 @@ struct Participant {
   bool contributes = true;      // its `partial` holds a term of the sum
   bool receives = true;         // needs the sum in its `partial`
   model::TaskIndex ready = -1;  // in: the task that made its term, -1: none
-  // Out: the tasks that together made the sum in its `partial`; empty if it does not get it.
+  // Out: the tasks that together made the sum in its `partial`; empty if it does not receive it.
   std::vector<model::TaskIndex> sum{};
 };
 
@@ -29,33 +29,33 @@ struct Sum {
   model::Range columns;           // of `partial`
 };
 
-// How what is exchanged is cut into chunks: by columns, or by rows, of any sizes. Chunk i has the
-// range chunks[i] of that dimension, and all of the other.
+// A partition of the exchanged data into chunks, by columns or by rows, of any sizes. Chunk i is
+// the range chunks[i] of that dimension and all of the other.
 struct Cut {
   enum class Axis : std::uint8_t { columns, rows };
   Axis axis = Axis::columns;
   std::vector<model::Range> chunks{};
 };
-// Runs that differ by one column at most, or by one block of `block` columns, at multiples of which
-// they begin.
+// Returns chunks that differ by at most one column, or by one block if `block` > 1; chunks begin at
+// multiples of the block.
 [[nodiscard]] Cut equal_columns(model::Range columns, std::int32_t chunks, std::int32_t block = 1);
 
-// The state of one buffer on all ranks while a collective is lowered: which chunk holds something,
-// and since which task. Ranks are positions in `ranks`; rank 0 is a sum's master. Some chunks may
-// be empty, and nothing is sent for those.
+// The state of one buffer on all ranks while a collective is lowered: which chunks hold data, and
+// which task made it. Ranks are positions in `ranks`; rank 0 is a sum's master. Empty chunks are
+// never sent.
 //
-// A chunk need not be made when the exchange begins: `make_with` names who makes it when it is
-// first used; and `use_with` who uses it where it has come to. So a product can be computed by
+// Chunks may be made lazily: `make_with` sets the function that makes a chunk when it is first
+// used, and `use_with` the function that uses a chunk on arrival. A product can thus be computed by
 // tiles between the messages that bring or take them.
 class Exchange {
  public:
   using Hook = std::function<model::TaskIndex(std::int32_t rank, std::int32_t chunk)>;
 
-  // A sum of `partial`, whose columns are cut into `chunks`. `graph` outlives this. Throws
+  // A sum of `partial`, partitioned into `chunks` by columns. `graph` outlives this. Throws
   // logic_error without ranks or chunks.
   Exchange(model::TaskGraph& graph, const Sum& sum, std::vector<Participant> ranks,
            std::int32_t chunks);
-  // Of any buffer, cut in any way. The master gets what it receives, like the others.
+  // An exchange of any buffer and partition. The master also gets what it receives.
   Exchange(model::TaskGraph& graph, const Sum& sum, std::vector<Participant> ranks, Cut cut,
            model::BufferRef buffer);
 
@@ -64,75 +64,78 @@ class Exchange {
     return static_cast<std::int32_t>(cut_.chunks.size());
   }
   [[nodiscard]] model::Range all() const { return {0, chunks()}; }
-  // The chunks that belong to a rank where they are shared out evenly: as many to each, in order.
+  // Returns the chunks that belong to a rank if all ranks own the same number, in order.
   [[nodiscard]] model::Range part(std::int32_t rank) const;
-  // Whether the rank needs the result.
+  // Returns whether the rank needs the result.
   [[nodiscard]] bool receives(std::int32_t rank) const;
-  // Whether nobody but the master does.
+  // Returns whether only the master receives.
   [[nodiscard]] bool master_alone() const;
-  // Rows and columns of consecutive chunks. Throws logic_error unless they are adjacent.
+  // Returns the area of consecutive chunks. Throws logic_error unless they are adjacent.
   [[nodiscard]] model::Area area(model::Range chunks) const;
   [[nodiscard]] model::Range columns(model::Range chunks) const { return area(chunks).columns; }
   [[nodiscard]] bool empty(model::Range chunks) const;
 
-  // `hook` returns the task that makes a chunk of a rank that contributes, which is called when the
-  // chunk is first needed and no later than `make`; -1 if nobody does. Without it, chunks are
+  // `hook` returns the task that makes a chunk of a contributing rank, or -1 if no task does. It is
+  // called when the chunk is first needed, at the latest by `make`. Without a hook, chunks are
   // ready with their participant.
   void make_with(Hook hook);
   void make(std::int32_t rank, model::Range chunks);
-  // `hook` is called for a chunk that has come to a rank that receives, or that it has, by the
-  // collectives that let it be used at once; by `use_all` for all others.
+  // `hook` is called for each chunk that a receiving rank gets or already has: on arrival by
+  // collectives that allow immediate use, else by `use_all`.
   void use_with(Hook hook) { use_ = std::move(hook); }
   void use(std::int32_t rank, std::int32_t chunk);
   void use_all();
 
-  // Says that the rank has these chunks since `ready` (-1: from the beginning).
+  // Marks these chunks as held by the rank since `ready` (-1: from the beginning).
   void give(std::int32_t rank, model::Range chunks, model::TaskIndex ready);
 
-  // The same buffer of some of the ranks, in that order, cut anew along the same dimension:
-  // `member` are the ranks, of which `receiving` receive, `chunks` the ranges. What chunks hold is
-  // taken from the chunks here that they cover, whose own makers are called. A rank that holds some
-  // of those and not others is a logic_error.
+  // Returns an exchange of the same buffer among the ranks `member`, in that order, of which
+  // `receiving` receive, with new ranges `chunks` along the same dimension. Its chunks take over
+  // the state of the chunks that they cover, whose makers are called. Throws logic_error for a rank
+  // that holds some of the covered chunks and not others.
   [[nodiscard]] Exchange among(const std::vector<std::int32_t>& member,
                                const std::vector<bool>& receiving,
                                std::vector<model::Range> chunks);
-  // Takes back what such an exchange has done. It covers each chunk here as a whole, or not at all.
+  // Copies back the state of such an exchange, which must cover each chunk here wholly or not at
+  // all.
   void take(const Exchange& done, const std::vector<std::int32_t>& member);
-  // So many adjacent columns or rows are not to be cut (model::wire_block).
+  // Returns the number of adjacent columns or rows that must stay together (model::wire_block).
   [[nodiscard]] std::int32_t block() const {
     return cut_.axis == Cut::Axis::columns ? model::wire_block(graph_->wire()) : 1;
   }
-  // Of the dimension that is cut.
+  // Returns the chunk's range in the partitioned dimension.
   [[nodiscard]] model::Range extent(std::int32_t chunk) const {
     return cut_.chunks[static_cast<std::size_t>(chunk)];
   }
 
-  // `to`'s chunks += `from`'s: a transfer to `to`'s receive slot 0 and an add; straight into its
-  // buffer if those chunks hold nothing yet; nothing at all if `from`'s do not. Chunks of one
-  // call all hold something or all hold nothing, else logic_error.
+  // `to`'s chunks += `from`'s: a transfer to `to`'s receive slot 0 and an addition. A plain
+  // transfer if `to`'s chunks hold nothing; nothing if `from`'s hold nothing. Throws logic_error
+  // unless the chunks of one call all hold data or all hold none.
   void merge(std::int32_t from, std::int32_t to, model::Range chunks);
-  // Around the merges of a step, which depend on none of its additions. Those of an exchange
-  // `among` others are told at its end: what the level before has copied to a rank is delivered
-  // where the rank sends it on, and would wait there for additions that are told before.
+  // Enclose the merges of a step, whose transfers depend on none of its additions. In an exchange
+  // made by `among`, additions are appended at the end of the step: a rank delivers what the level
+  // before has copied to it where it sends that on, and would wait there for additions appended
+  // earlier.
   void begin_step() { by_steps_ = is_level_; }
   void end_step();
-  // `to`'s chunks = `from`'s: a transfer. Throws logic_error if those hold nothing.
+  // `to`'s chunks = `from`'s: a transfer. Throws logic_error if `from`'s hold nothing.
   void copy(std::int32_t from, std::int32_t to, model::Range chunks);
-  // The same of the parts of several ranks (ascending), in as few messages as there are runs of
-  // adjacent chunks that both ranks hold, or not, alike.
+  // The same for the parts of several ranks (ascending), in one message per run of adjacent chunks
+  // whose state is equal on both ranks.
   void merge_parts(std::int32_t from, std::int32_t to, std::span<const std::int32_t> of);
   void copy_parts(std::int32_t from, std::int32_t to, std::span<const std::int32_t> of);
-  // `from`'s chunks to receive slot `slot` of `to`. Returns the transfer, or -1 if they are empty.
+  // Sends `from`'s chunks to receive slot `slot` of `to`. Returns the transfer; -1 if they are
+  // empty.
   model::TaskIndex deposit(std::int32_t from, std::int32_t to, model::Range chunks,
                            std::int16_t slot);
-  // The same of what came to `from`'s receive slot `held`, by `after`: it is passed on.
+  // Passes on what arrived in `from`'s receive slot `held` by `after`.
   model::TaskIndex pass_on(std::int32_t from, std::int16_t held, std::int32_t to,
                            model::Range chunks, std::int16_t slot,
                            const std::vector<model::TaskIndex>& after);
 
-  // The tasks that made the chunks of a rank, ascending.
+  // Returns the tasks that made the chunks of a rank, ascending.
   [[nodiscard]] std::vector<model::TaskIndex> made_by(std::int32_t rank, model::Range chunks) const;
-  // Of those that are not empty, if there are any.
+  // Returns whether the non-empty chunks hold data.
   [[nodiscard]] bool holds(std::int32_t rank, model::Range chunks) const;
 
  private:

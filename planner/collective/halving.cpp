@@ -11,7 +11,7 @@ namespace {
 
 using model::Range;
 
-// What rank `rank` keeps of the chunks after the exchanges with the bits below `bit`.
+// Returns the chunks that rank `rank` keeps after the exchanges with the bits below `bit`.
 Range kept(std::int32_t rank, std::int32_t bit, std::int32_t chunks) {
   Range range{0, chunks};
   for (std::int32_t b = 1; b < bit; b <<= 1) {
@@ -86,8 +86,8 @@ model::Seconds halving_time(std::int32_t ranks, model::Bytes bytes, const Unifor
 
 namespace {
 
-// By rank below p and for `bit`, a power of two: those that agree with it in the bits from `bit`
-// up, and whom they stand for. Ascending.
+// Returns, by rank below p and for `bit`, a power of two, the ranks that agree with it in the bits
+// from `bit` up, and the extra ranks that they stand for. Ascending.
 std::vector<std::int32_t> agreeing(std::int32_t rank, std::int32_t bit, std::int32_t ranks) {
   const std::int32_t p = power_of_two(ranks);
   const std::int32_t first = rank / bit * bit;
@@ -144,7 +144,7 @@ model::Seconds halving_reduce_time(std::int32_t ranks, model::Bytes bytes, const
   return 0.5 * halving_time(ranks, bytes, net) + chunk;
 }
 
-// Bit by bit, by way of who stands for an extra rank.
+// Bit by bit, through the rank that stands for an extra rank.
 std::vector<std::int32_t> halving_way(std::int32_t ranks, std::int32_t from, std::int32_t to) {
   const std::int32_t p = power_of_two(ranks);
   const auto stands_for = [p](std::int32_t rank) { return rank < p ? rank : rank - p; };

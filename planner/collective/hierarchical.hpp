@@ -1,8 +1,8 @@
 #pragma once
 
-// Hierarchical: sums inside each group of near devices, among the groups' leaders, and back, so
-// that the long way carries one term a group instead of one a device.
-// Section 3.2.4 of CSPS ("hierarchical communication").
+// Hierarchical: sums within each group of near devices, then among the groups' leaders, and back.
+// Links between groups carry one term per group instead of one per device. Section 3.2.4 of CSPS
+// ("hierarchical communication").
 
 #include <string_view>
 
@@ -12,7 +12,8 @@ namespace tandem::planner {
 
 inline constexpr std::string_view kHierarchical = "hierarchical";
 
-// By rank: members of a group have its first rank, the leader, for parent, and leaders have rank 0.
+// Returns the parents by rank: the first rank of a group, its leader, for members; rank 0 for
+// leaders.
 [[nodiscard]] Parents hierarchical_parents(const std::vector<std::int32_t>& group);
 
 //   T = 2 (l_in + S / B_in) + 2 (l_out + S / B_out)          nothing shared

@@ -95,7 +95,8 @@ class SpanningTree {
     return devices;
   }
 
-  // Where to split the groups: the longest wires within one, those before the largest ratios first.
+  // Returns where to split the groups: the longest edges within one, those before the largest
+  // ratios first.
   [[nodiscard]] std::vector<double> near_s(double apart = kApart) const {
     std::vector<double> latencies;
     for (std::size_t here = 0; here < at_.size(); ++here) {
@@ -125,7 +126,7 @@ class SpanningTree {
     return wires_[w].a == here ? wires_[w].b : wires_[w].a;
   }
 
-  // Routers at the tree's ends lead to nobody: their wires say nothing of devices.
+  // Routers at the tree's ends lead to no device: their wires do not matter.
   void prune() {
     std::vector<std::size_t> ends;
     for (std::size_t i = devices_; i < at_.size(); ++i) {
@@ -249,7 +250,7 @@ Proximity wiring(const model::Cluster& cluster, model::DeviceIndex master) {
   std::vector<Wire> wires = sorted_wires(cluster);
   for (Wire& wire : wires) wire.latency_s = 0.0;
   std::sort(wires.begin(), wires.end());
-  // The router beside each device, the first if there are several.
+  // Returns the router beside each device, the first of several.
   const std::size_t devices = cluster.devices().size();
   std::vector<std::size_t> router(devices, kNoRouter);
   for (const Wire& wire : wires) {

@@ -65,8 +65,8 @@ void ring_all_gather(Exchange& exchange) {
         distance[static_cast<std::size_t>(owner)] = way;
     }
   }
-  // In the order of chunks, each is sent on before it is used, and used before the next one is:
-  // a device delivers what it sends on in the place of the message that passes it on.
+  // In the order of chunks, each is sent on before it is used, and used before the next one is: a
+  // device delivers a chunk that it sends on at the place of the message that passes it on.
   const std::int32_t tiles = exchange.part(0).size();
   for (std::int32_t step = 0; step < ranks; ++step) {
     for (std::int32_t tile = 0; tile < tiles; ++tile) {

@@ -20,7 +20,7 @@ namespace tandem::planner {
 //   T = 2 l + 2 S / B                nothing shared:    Proposition 2 of TPI-LLM
 //   T = 2 l + (C + R) S / B          all routes share the master's access link of bandwidth B
 [[nodiscard]] model::Seconds star_time(model::Bytes bytes, const Uniform& net);
-// The second of the two, all ranks contributing and receiving.
+// The second of the two, for all ranks contributing and receiving.
 [[nodiscard]] model::Seconds star_time_shared(std::int32_t ranks, model::Bytes bytes,
                                               const Uniform& net);
 

@@ -67,7 +67,7 @@ Parents parents_of(const Topology& topology) {
   return tree_parents(static_cast<std::int32_t>(topology.group.size()), topology.depth);
 }
 
-// Up to whoever is above both, and down. A parent's rank is smaller.
+// Up to their common ancestor, and down. A parent's rank is smaller.
 std::vector<std::int32_t> tree_way(const Parents& parents, std::int32_t from, std::int32_t to) {
   std::vector<std::int32_t> up{from};
   std::vector<std::int32_t> down{to};
@@ -86,7 +86,7 @@ Parents tree_parents(std::int32_t ranks, std::int32_t depth) {
   std::int32_t fan_out = 1;
   while (capacity(fan_out, depth, ranks) < ranks) ++fan_out;
   Parents parents(static_cast<std::size_t>(ranks), -1);
-  // A chain is as deep as it is long: no recursion.
+  // A chain's depth equals its length: no recursion.
   if (fan_out == 1) {
     for (std::int32_t rank = 1; rank < ranks; ++rank)
       parents[static_cast<std::size_t>(rank)] = rank - 1;

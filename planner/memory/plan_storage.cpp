@@ -19,7 +19,7 @@ namespace {
 std::vector<model::Batch> largest_batches(const Plan& plan, const model::Extents& extents) {
   const bool generates = plan.model.architecture().generates();
   std::vector<model::Batch> batches;
-  // Of every sequence one that ended may be freed, and itself begun; announcements say so.
+  // Every sequence may be freed and started again in a step; announcements carry both operations.
   const std::vector<model::CacheOp> ops(static_cast<std::size_t>(2 * extents.sequences));
   batches.push_back(
       {{{.rows = static_cast<std::int32_t>(extents.rows), .sampled = generates ? 1 : 0}}, ops});
@@ -32,12 +32,12 @@ std::vector<model::Batch> largest_batches(const Plan& plan, const model::Extents
   return batches;
 }
 
-// Where rows are parted, which messages there are, and how many of a channel may be under way,
-// depends on who has rows and which of them are asked for. These are prompts of which all rows are
-// asked for, wherever they are; whose rows do not suffice for everybody, so that some wait for
-// nobody; and of several sequences, whose last rows lie scattered.
+// If rows are split, the messages of a channel, and how many of them may be in flight, depend on
+// the devices with rows and on the rows with results. These are prompts of which all rows have
+// results; prompts with too few rows for all devices, so that some wait for no message; and prompts
+// of several sequences, whose last rows are scattered.
 std::vector<model::Batch> parted_batches(const Plan& plan, const model::Extents& extents) {
-  if (!parts_rows(plan)) return {};
+  if (!splits_rows(plan)) return {};
   constexpr std::int64_t kSteps = 8;  // of lengths up to the number of devices
   const bool generates = plan.model.architecture().generates();
   std::vector<model::Batch> batches;
@@ -45,9 +45,9 @@ std::vector<model::Batch> parted_batches(const Plan& plan, const model::Extents&
     batches.push_back({{{.rows = static_cast<std::int32_t>(rows),
                          .sampled = static_cast<std::int32_t>(sampled)}}});
   };
-  // Of a single row sp needs the master alone, but who takes part is said before a prompt's length
-  // is known. An encoder is asked for all, but a single row, by which devices warm up, goes other
-  // ways.
+  // For a single row sp needs the master alone, but participants are declared before a prompt's
+  // length is known. An encoder returns all rows, but a single row, as in a warm-up, uses other
+  // messages.
   const std::int64_t all = generates ? std::max<std::int64_t>(2, extents.rows) : 1;
   add(all, all);
   const auto devices = static_cast<std::int64_t>(plan.devices.size());
@@ -67,9 +67,8 @@ std::vector<model::Batch> parted_batches(const Plan& plan, const model::Extents&
   return batches;
 }
 
-// Where the LM head is split, how many messages with logits are under way, and how large they are,
-// depends on how sampled rows lie: apart, as those of prompts, or next to one another, as those of
-// new tokens.
+// With a split LM head, the number and size of messages with logits in flight depend on the places
+// of sampled rows: apart, as in prompts, or adjacent, as for new tokens.
 std::vector<model::Batch> batches_of_split_head(const Plan& plan, const model::Extents& extents) {
   if (!splits_head(plan)) return {};
   const auto rows = static_cast<std::int32_t>(extents.rows);
@@ -222,7 +221,7 @@ std::vector<double> most_records(const Plan& plan, const Capacity& capacity, std
   const model::Extents extents = extents_of(capacity);
   std::vector<model::Batch> batches = largest_batches(plan, extents);
   for (model::Batch& batch : parted_batches(plan, extents)) batches.push_back(std::move(batch));
-  // Every sequence that a step has may end a prompt in it; then each has a head's tasks of its own.
+  // Every sequence of a step may end a prompt in it; then each has its own tasks of the head.
   model::Batch prompts;
   const std::int64_t sequences = std::min(in_a_step(capacity), kMostSequences);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(sequences); ++i)

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a plan needs room for: the storage that its graphs declare, and its bytes.
+// The memory of a plan: the storage that its graphs declare, and its bytes.
 
 #include <span>
 #include <string>
@@ -12,32 +12,32 @@
 
 namespace tandem::planner {
 
-// Of steps within `capacity`, or that score a text: `scored_rows` rows of it are sampled from.
+// Returns the extents of steps within `capacity`, or of scoring a text: `scored_rows` sampled rows.
 [[nodiscard]] model::Extents extents_of(const Capacity& capacity, std::int64_t scored_rows = 0);
-// Of steps within `capacity` as requests make them, of as many structures as are kept
-// (planner/strategy/common/graph_cache).
+// Returns the extents of steps within `capacity` as a service makes them, with as many cached step
+// structures as planner/strategy/common/graph_cache keeps.
 [[nodiscard]] model::Extents serving_extents(const Capacity& capacity);
 
-// The storage of each device for every step within `extents`. Read from the graphs of the largest
-// steps there are: a prompt of all rows, and a new token of every sequence. (The graph of any other
-// batch is that of one of the two but for its rows, of which it has no more.) Where a strategy
-// parts rows, also from prompts that leave some devices without rows, or some rows unasked for:
-// other steps may need a message's room more, which their devices add (Runtime::prepare).
+// Returns the storage of each device for every step within `extents`, from the graphs of the
+// largest steps: a prompt of all rows, and a new token of every sequence. The graph of any other
+// batch equals one of the two, with at most as many rows. If the strategy splits rows, prompts that
+// leave some devices without rows, or some rows without results, are considered as well; other
+// steps may need memory for one more message, which their devices add (Runtime::prepare).
 [[nodiscard]] std::vector<model::DeviceStorage> storage_of(const Plan& plan,
                                                            const model::Extents& extents);
 
-// Peak memory of each device in steps within `extents`: of its storage, its weights in whole pages,
-// and the program by its profile with what a session takes (planner/memory/session_memory); nothing
-// of a device that nobody connects to (workers_of). A profile whose program takes nothing is of a
-// device on paper: neither pages nor sessions count there. Believes nothing that the plan says of
-// memory.
+// Returns the peak memory of each device in steps within `extents`: its storage, its weights in
+// whole pages, and the program by its profile with a session's overhead
+// (planner/memory/session_memory); zeros for a device without a connection (workers_of). A profile
+// whose program takes no memory belongs to a nominal device: pages and sessions are then not
+// counted. Ignores the plan's own memory figures.
 [[nodiscard]] std::vector<model::MemoryUse> predicted_memory(const Plan& plan,
                                                              const model::Extents& extents);
-// Peak memory of each device for all that `plan` reserves memory for.
+// Returns the peak memory of each device for everything that `plan` reserves memory for.
 [[nodiscard]] std::vector<model::MemoryUse> predicted_memory(const Plan& plan);
-// `plan` with that as its devices' memory.
+// Returns `plan` with that as its devices' memory.
 [[nodiscard]] Plan with_predicted_memory(Plan plan);
-// Whether the memory that the plan gives each device is within its budget.
+// Returns whether the plan's memory of each device is within its budget.
 [[nodiscard]] bool fits(const Plan& plan);
 
 // Throws Error unless `memory`, by device, is within each device's budget on the platform.
@@ -46,8 +46,8 @@ namespace tandem::planner {
 void check_budgets(const Plan& plan, std::span<const model::MemoryUse> memory,
                    const std::string& subject, const std::string& remedy);
 
-// Bytes that a timeline takes of each device, which count as its program's: what it records of
-// its own tasks and, on the master, the records of all devices and the spans made of them.
+// Returns the bytes of a timeline on each device, which count as its program's: the records of its
+// own tasks and, on the master, the records of all devices and their spans.
 //   records   bytes of the records that each device makes (model::record_bytes)
 [[nodiscard]] std::vector<double> timeline_bytes(const Plan& plan, std::vector<double> records);
 // Throws Error unless memory within `extents` and such a timeline are within every budget.
@@ -55,8 +55,8 @@ void check_budgets(const Plan& plan, std::span<const model::MemoryUse> memory,
 void check_timeline_budgets(const Plan& plan, const model::Extents& extents,
                             const std::vector<double>& timeline, const std::string& subject);
 
-// The most that devices record of a run within `capacity`, in bytes, by device: of `steps` of the
-// largest steps, a few records a step more or less.
+// Returns an upper bound on the bytes that devices record in a run within `capacity`, by device:
+// for `steps` of the largest steps, to within a few records a step.
 [[nodiscard]] std::vector<double> most_records(const Plan& plan, const Capacity& capacity,
                                                std::int64_t steps);
 

@@ -2,22 +2,22 @@
 
 #include <algorithm>
 
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
 namespace {
 
 constexpr double kKiB = 1024.0;
-// OpenSSL's buffers of a connection, one to read (as large as exec/transport/tls asks for) and one
-// to write (a record and what encryption adds), and its keys, contexts and queues.
+// OpenSSL's memory of a connection: a read buffer (as large as exec/transport/tls requests), a
+// write buffer (a record and its encryption), and keys, contexts and queues.
 constexpr double kConnectionBytes = (64.0 + 17.0 + 27.0) * kKiB;
 // Header and first bytes of a message, which go out together (exec/transport/tcp_transport).
 constexpr double kStagedBytes = 16.0 * kKiB;
-// What a lane's thread touches of its stack and of the C library's, and the lane.
+// The pages that a lane's thread touches of its stack and of the C library's, and the lane.
 constexpr double kLaneBytes = 20.0 * kKiB;
-// With the first connection: code of handshakes and ciphers, relocated tables of theirs, the thread
-// that watches the peers and what it reads into.
+// With the first connection: code of handshakes and ciphers, their relocated tables, the thread
+// that watches the peers and its read buffer.
 constexpr double kNetworkBytes = 600.0 * kKiB;
 // An action of the computing thread (exec/runtime/lane_programs), and a message of it at one end.
 constexpr double kActionBytes = 20.0;
@@ -28,20 +28,20 @@ constexpr std::int64_t kFewRows = 8;
 constexpr double kPackedRow = 4.0 * kKiB;
 constexpr double kPackedBytes = 512.0 * kKiB;
 
-// By device: what its lanes' programs of a step take.
+// Returns, by device, the bytes of its lane programs of a step.
 std::vector<double> program_bytes(const model::TaskGraph& graph, std::size_t devices) {
   std::vector<double> bytes(devices, 0.0);
   const auto of = [&](model::DeviceIndex device) -> double& {
     return bytes.at(static_cast<std::size_t>(device));
   };
-  const model::MessagePlaces places = model::message_places(graph);
+  const model::MessageSchedule schedule = model::message_schedule(graph);
   for (model::TaskIndex i = 0; i < graph.size(); ++i) {
     const model::Task& task = graph.tasks()[static_cast<std::size_t>(i)];
     if (task.lane != model::LaneKind::channel) {
       of(task.device) += kActionBytes;
       continue;
     }
-    of(task.device) += kMessageBytes + (places.is_relay(i) ? 0.0 : kActionBytes);
+    of(task.device) += kMessageBytes + (schedule.is_relay(i) ? 0.0 : kActionBytes);
     of(task.peer) += kMessageBytes + kActionBytes;
   }
   return bytes;

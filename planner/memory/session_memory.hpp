@@ -1,8 +1,8 @@
 #pragma once
 
-// What executing a plan takes of a device's memory that no graph declares: connections, threads,
-// graphs and the lanes' programs of them, packed operands. It counts as the program's, beside what
-// the program takes by itself (DeviceProfile::program_bytes). The one place that says it.
+// A device's memory for executing a plan that no graph declares: connections, threads, graphs with
+// their lane programs, packed operands. It counts as the program's, in addition to the program
+// alone (DeviceProfile::program_bytes). This is its only source.
 
 #include <cstdint>
 #include <vector>
@@ -13,26 +13,26 @@
 
 namespace tandem::planner {
 
-// Of one device, in all steps of a run.
+// The load on one device over all steps of a run.
 struct SessionLoad {
-  std::int64_t peers = 0;     // with which it has a control connection
-  std::int64_t sends = 0;     // channels on which it sends, a connection each
-  std::int64_t receives = 0;  // and receives
-  std::int64_t steps = 1;     // in flight: each has lanes of its own at every channel's end
-  double graph_bytes = 0.0;   // of all graphs that it keeps, with the lanes' programs
+  std::int64_t peers = 0;     // devices with which it has a control connection
+  std::int64_t sends = 0;     // channels on which it sends, one connection each
+  std::int64_t receives = 0;  // channels on which it receives
+  std::int64_t steps = 1;     // in flight; each has lanes of its own at every channel's end
+  double graph_bytes = 0.0;   // of all graphs that it keeps, with their lane programs
   std::int64_t rows = 0;      // tokens of the largest step, on a device that computes
   bool operator==(const SessionLoad&) const = default;
 };
 
-// The devices that the master connects to: those that exchange anything, and, where a strategy
-// parts rows, all with weights, as other prompts than the largest may have rows for them.
+// Returns the devices that the master connects to: those that exchange messages and, if the
+// strategy splits rows, all with weights, as other prompts than the largest may have rows for them.
 // `storage`: of each device.
 [[nodiscard]] std::vector<bool> workers_of(const Plan& plan,
                                            const std::vector<model::DeviceStorage>& storage);
 
-// By device. `graphs`: of the largest steps, of a prompt and of new tokens. `storage`: what they
-// declare. Every device keeps these, and as large as the largest of them what extents.graphs counts
-// beyond them.
+// Returns the loads by device. `graphs`: of the largest steps, of a prompt and of new tokens.
+// `storage`: their declarations. Every device keeps these, and for each further graph that
+// extents.graphs counts as much as the largest of them.
 [[nodiscard]] std::vector<SessionLoad> session_loads(
     const Plan& plan, const std::vector<model::TaskGraph>& graphs,
     const std::vector<model::DeviceStorage>& storage, const model::Extents& extents);

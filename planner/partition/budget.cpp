@@ -98,8 +98,8 @@ model::MemoryUse Budget::use(std::size_t device, const Share& share) const {
 model::MemoryUse Budget::use(std::size_t device, const Share& share, Window window) const {
   const double program = plan_->profiles[device].program_bytes;
   const bool idle = share.layers.empty() && !share.embedding && !share.head;
-  // A strategy that gives nothing to other devices needs none of their memory; where they wait for
-  // a share, the program has to fit beside none.
+  // If a strategy gives other devices nothing, their memory does not matter; where they wait for a
+  // share, the program alone has to fit.
   const Strategy& strategy = find_strategy(plan_->strategy);
   if (idle) return {.program = strategy.sharding.is_local() ? 0.0 : program};
   model::MemoryUse memory = model::memory_use(

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a split of heads and columns costs each device in memory, and how much fits.
+// The memory cost of a split of heads and columns on each device, and how much fits.
 
 #include <cstdint>
 #include <string>
@@ -10,81 +10,80 @@
 
 namespace tandem::planner {
 
-// Heads and FFN columns, in every layer, by DeviceIndex.
+// Heads and FFN columns in every layer, by DeviceIndex.
 struct Split {
   std::vector<std::int64_t> heads;
   std::vector<std::int64_t> columns;
   bool operator==(const Split&) const = default;
 };
 
-// FFN columns are dealt in multiples of this: 16 where the model has many times as many and a
-// multiple of them, else 1. Rows of ffn_down's weights and of its input are as long as the device
-// has columns; unless every row begins with a cache line, that product of a prompt takes up to 40%
-// longer (0004).
+// Returns the preferred unit of FFN columns: 16 if the model's number is a large multiple of it,
+// else 1. Rows of ffn_down's weights and of its input are as long as the device's columns; unless
+// every row begins with a cache line, that product of a prompt takes up to 40% longer (0004).
 [[nodiscard]] std::int64_t column_unit(const model::Transformer& transformer);
 
-// What columns have to be dealt in: a device's part of a row of ffn_down is whole blocks of the
-// weights' format (1, of formats without blocks). column_unit() is a multiple of it.
+// Returns the mandatory unit of FFN columns: a device's part of a row of ffn_down is whole blocks
+// of the weights' format (1 for formats without blocks). column_unit() is a multiple of it.
 [[nodiscard]] std::int64_t least_column_unit(const model::Transformer& transformer);
 
-// Query heads are dealt in multiples of this: those of a key/value head, where what prompts drop is
-// chosen by it at one device, else 1.
+// Returns the unit of query heads: those of a key/value head if prompts drop rows by key/value head
+// on one device, else 1.
 [[nodiscard]] std::int64_t head_unit(const Plan& plan);
 
-// That unit if all columns of `split` are dealt in it, else the least.
+// Returns the preferred unit if all columns of `split` are multiples of it, else the mandatory one.
 [[nodiscard]] std::int64_t column_unit(const model::Transformer& transformer, const Split& split);
 
-// Shares of `split`: devices follow one another through the heads and through the columns, take
-// part in all layers if they hold anything, and the master holds embedding and head.
+// Returns the shares of `split`: devices follow one another through the heads and through the
+// columns, have all layers if they hold anything, and the master holds embedding and head.
 [[nodiscard]] std::vector<model::Share> to_shares(const model::Transformer& transformer,
                                                   model::DeviceIndex master, const Split& split);
 
-// As many heads, with as many key/value heads, where blocks of `out` that they share with others
-// cost most memory: what fits there fits wherever shares come to lie.
+// Returns a run of as many heads, with as many key/value heads, at the place where blocks of `out`
+// shared with other devices cost the most memory: if it fits there, it fits anywhere.
 [[nodiscard]] model::Range widest(const model::Transformer& transformer, model::Range heads);
 
-// Key/value heads of a run of query heads depend on where it begins: as few as possible, or as many
-// as possible (it cuts a group at either end).
+// The key/value heads of a run of query heads depend on where it begins: as few as possible, or as
+// many as possible (it cuts a group at either end).
 enum class GroupCut { none, worst };
 
 class Budget {
  public:
   // `plan`: model, cluster, master, workload and profiles are read, shares are not; it outlives the
   // budget. `exchange`: bytes by device for receive buffers and messages, whatever its share.
-  // `windows`: by device; empty: weights are held whole.
+  // `windows`: by device; empty: all weights are resident.
   Budget(const Plan& plan, std::vector<double> exchange, std::vector<Window> windows = {});
 
   [[nodiscard]] std::size_t devices() const { return exchange_.size(); }
-  // Peak memory of a device with `share`: the prompt in one step, the cache at its longest.
+  // Returns the peak memory of a device with `share`: the prompt in one step, the longest cache.
   [[nodiscard]] model::MemoryUse use(std::size_t device, const model::Share& share) const;
-  // Peak memory of a device with `share` if its window were `window`.
+  // Returns the same if the device's window were `window`.
   [[nodiscard]] model::MemoryUse use(std::size_t device, const model::Share& share,
                                      Window window) const;
   [[nodiscard]] double bytes(std::size_t device) const;  // the device's memory
   [[nodiscard]] Window window(std::size_t device) const { return windows_[device]; }
-  // The most heads (columns) that fit beside so many columns (heads); -1: not even none.
+  // Return the most heads (columns) that fit beside so many columns (heads); -1: not even none.
   [[nodiscard]] std::int64_t max_heads(std::size_t device, std::int64_t columns,
                                        GroupCut cut) const;
   [[nodiscard]] std::int64_t max_columns(std::size_t device, std::int64_t heads,
                                          GroupCut cut) const;
-  // The most columns beside these heads; -1: not even none.
+  // Returns the most columns that fit beside these heads; -1: not even none.
   [[nodiscard]] std::int64_t max_columns(std::size_t device, model::Range heads) const;
-  // Whether every device of `split` stays within its memory and, where the strategy parts rows
-  // besides, some device can have them.
+  // Returns whether every device of `split` stays within its memory and, if the strategy also
+  // splits rows, some device can own them.
   [[nodiscard]] bool fits(const Split& split) const;
-  // One line a device of `split` that does not fit, and what the cluster as a whole lacks, or that
-  // nobody can have rows; empty if it fits.
+  // Returns one line for each device of `split` that does not fit, and what the cluster as a whole
+  // lacks, or that no device can own rows; empty if it fits.
   [[nodiscard]] std::string shortage(const Split& split) const;
-  // The lines for shares that are given by DeviceIndex.
+  // Returns these lines for shares by DeviceIndex.
   [[nodiscard]] std::string shortage(const std::vector<model::Share>& shares) const;
 
   [[nodiscard]] const Plan& plan() const { return *plan_; }
 
  private:
   [[nodiscard]] bool fits(std::size_t device, model::Range heads, std::int64_t columns) const;
-  // Whether rows of prompts have an owner, if they need one.
+  // Returns whether rows of prompts have an owner, if they need one.
   [[nodiscard]] bool rows_have_owner(const std::vector<model::Share>& shares) const;
-  // Where heads begin that cut so.
+  // Returns a run of so many heads with such a cut.
   [[nodiscard]] model::Range placed(std::int64_t heads, GroupCut cut) const;
 
   const Plan* plan_;

@@ -55,7 +55,7 @@ class Timer {
         },
         device);
   }
-  // Of `prompt` rows of a prompt that is parted, else of all.
+  // `prompt` rows of a split prompt, else all rows.
   double connective(DeviceIndex device, std::int32_t prompt) const {
     return request(
         [&](DeviceTasks& tasks, std::int32_t layer, Range rows) {
@@ -74,21 +74,21 @@ class Timer {
   [[nodiscard]] bool parts(Range rows) const {
     return sharding_of(*plan_).splits_rows() && rows.size() > 1;
   }
-  // Where no layer has formats or a window of its own, all are like the first.
+  // If no layer has its own formats or window, all are equal to the first.
   double request(const std::function<void(DeviceTasks&, std::int32_t, Range)>& tasks_of,
                  DeviceIndex device) const {
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
-    const bool alike = plan_->model.layers_alike();
+    const bool uniform = plan_->model.has_uniform_layers();
     double seconds = 0.0;
     for (const Phase& phase : phases_) {
       model::TaskGraph graph(phase.batch);
       DeviceTasks tasks(graph, plan_->model, device);
-      for (std::int32_t layer = 0; layer < (alike ? 1 : layers); ++layer)
+      for (std::int32_t layer = 0; layer < (uniform ? 1 : layers); ++layer)
         tasks_of(tasks, layer, {0, phase.batch.rows()});
       for (const model::Task& task : graph.tasks())
         seconds += phase.times * costs_.compute_time(graph.batch(), task).value();
     }
-    return alike ? seconds * layers : seconds;
+    return uniform ? seconds * layers : seconds;
   }
 
   const Plan* plan_;
@@ -150,9 +150,9 @@ DivisionProblem division_problem(const Budget& budget, std::int64_t unit) {
       const Range cut = head > 1 ? least : widest(model, cutting(model, heads));
       made.heads_s.push_back({timer.attention(device, least), 0.0});
       made.room.push_back({rooms(d, least), 0});
-      const bool alike = model.kv_heads_for(cut).size() == model.kv_heads_for(least).size();
-      made.heads_s.back()[1] = alike ? made.heads_s.back()[0] : timer.attention(device, cut);
-      made.room.back()[1] = alike ? made.room.back()[0] : rooms(d, cut);
+      const bool uniform = model.kv_heads_for(cut).size() == model.kv_heads_for(least).size();
+      made.heads_s.back()[1] = uniform ? made.heads_s.back()[0] : timer.attention(device, cut);
+      made.room.back()[1] = uniform ? made.room.back()[0] : rooms(d, cut);
     }
     made.first_s = timer.ffn(device, unit);
     if (problem.units > 1)
@@ -191,7 +191,7 @@ std::optional<double> equation5_bound(const Budget& budget) {
   const Plan& plan = budget.plan();
   const auto found = least_stragglers(division_problem(budget, least_column_unit(plan.model)));
   if (!found) return std::nullopt;
-  // Of k devices with rows the slowest has at least as many as if all had the fewest, and is no
+  // Among k devices with rows the slowest has at least as many as if all had the fewest, and is no
   // faster than the k-th fastest.
   const Timer timer(plan);
   double connective = std::numeric_limits<double>::infinity();

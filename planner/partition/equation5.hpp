@@ -1,6 +1,6 @@
 #pragma once
 
-// Galaxy's objective (Ye et al., INFOCOM 2024, equation 5), and the split that is best for it.
+// Galaxy's objective (Ye et al., INFOCOM 2024, equation 5), and the split that minimises it.
 
 #include <optional>
 
@@ -9,11 +9,11 @@
 
 namespace tandem::planner {
 
-// Seconds of computing of a request, all layers and the prompt's rows and new tokens together:
+// Compute seconds of a request, over all layers, the prompt's rows and the new tokens:
 //   max over d of L(MHA, A_d, d) + max over d of L(MLP, B_d, d) + max over d of L(CON, S_d, d)
 // MHA is the products of attention and attention itself, MLP those of the FFN, CON norms and
-// residual adds. Where the strategy parts rows, S_d are a prompt's, equal over the devices that
-// hold heads and columns; else every device goes over all rows. Messages are not counted.
+// residual adds. If the strategy splits rows, the S_d of a prompt are equal over the devices that
+// hold heads and columns; else every device computes all rows. Messages are not counted.
 struct Equation5 {
   double attention_s = 0.0;
   double ffn_s = 0.0;
@@ -22,18 +22,19 @@ struct Equation5 {
 };
 [[nodiscard]] Equation5 equation5(const Plan& plan, const Split& split);
 
-// Seconds of equation 5 in all layers, by device and share; rooms by the budget. Columns are dealt
-// in `unit`s, and the problem's heads are head_unit() of the model's each.
+// Returns the seconds of equation 5 in all layers, by device and share, and the limits by the
+// budget. Columns come in `unit`s, and the problem's heads stand for head_unit() of the model's
+// each.
 [[nodiscard]] DivisionProblem division_problem(const Budget& budget, std::int64_t unit);
 
-// The split within the budget with the least equation 5, exactly: heads are dealt in
-// head_unit(), columns in theirs (column_unit), or in the least if only that fits; the connective
-// is the same for all splits, as in the paper. Of equally good ones one that gives heads and
-// columns to every device, where there is one. Nothing if nothing fits.
+// Returns the split within the budget that minimises equation 5, exactly. Heads come in
+// head_unit(), columns in column_unit(), or in the mandatory unit if only that fits; the connective
+// term is the same for all splits, as in the paper. Of equally good splits one that gives heads and
+// columns to every device, if there is one. Nothing if nothing fits.
 [[nodiscard]] std::optional<Split> exact_split(const Budget& budget);
 
-// What no split can be below in equation 5, with the budget's memory and any rows: columns in their
-// least unit, and no more devices with rows than are fast.
+// Returns a lower bound on equation 5 over all splits, with the budget's memory and any rows:
+// columns in their mandatory unit, and no more devices with rows than are fast.
 [[nodiscard]] std::optional<double> equation5_bound(const Budget& budget);
 
 }  // namespace tandem::planner

@@ -48,7 +48,7 @@ Split balance(const Budget& budget, Split split, std::span<const double> capacit
 
 }  // namespace
 
-// As a loop.
+// The recursion as a loop.
 std::vector<std::int64_t> shares_within(std::span<const std::int64_t> shares,
                                         std::span<const std::int64_t> caps,
                                         std::span<const double> capacities, std::int64_t total) {

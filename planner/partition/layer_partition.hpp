@@ -1,6 +1,6 @@
 #pragma once
 
-// Contiguous layers by device, for pipeline strategies.
+// Contiguous runs of layers by device, for pipeline strategies.
 
 #include <optional>
 #include <span>
@@ -10,36 +10,35 @@
 
 namespace tandem::planner {
 
-// All heads and columns of `layers`, and of the master embedding and head.
+// Returns a share of all heads and columns of `layers`, and on the master embedding and head.
 [[nodiscard]] model::Share whole_layers(const model::Transformer& transformer, bool master,
                                         model::LayerRuns layers);
 
-// The most layers that fit on the device beside what it holds anyway; 0 if not even that fits.
+// Returns the most layers that fit on the device beside its other data; 0 if not even those fit.
 [[nodiscard]] std::int64_t most_layers(const Budget& budget, std::size_t device);
-// With that window instead of the budget's.
+// The same with that window instead of the budget's.
 [[nodiscard]] std::int64_t most_layers(const Budget& budget, std::size_t device, Window window);
 
-// Shares of `counts` (layers by DeviceIndex): devices follow one another in `order`, with all heads
-// and columns of their layers, `rounds` times, each with as equal a part of its layers in each
-// round as whole numbers allow, the master with one in the first; the master holds embedding and
-// head besides.
+// Returns the shares for `counts` (layers by DeviceIndex): devices follow one another in `order`,
+// with all heads and columns of their layers, `rounds` times. Each device's layers are split over
+// the rounds as evenly as possible, the master with at least one in the first. The master also
+// holds embedding and head.
 [[nodiscard]] std::vector<model::Share> layer_shares(const model::Transformer& transformer,
                                                      std::span<const model::DeviceIndex> order,
                                                      model::DeviceIndex master,
                                                      std::span<const std::int64_t> counts,
                                                      std::int32_t rounds = 1);
 
-// Layers in proportion to `capacities`, none above what the device's memory holds: what one cannot
-// hold goes to those with memory to spare, in proportion to their capacity, as Galaxy's Algorithm 1
-// does with heads. Whole numbers by largest remainder. Sums to less than the model's layers if they
-// do not fit.
+// Returns layers in proportion to `capacities`, within each device's memory: the excess goes to
+// devices with free memory in proportion to their capacity, as in Galaxy's Algorithm 1 for heads.
+// Whole by largest remainder. Sums to less than the model's layers if they do not fit.
 [[nodiscard]] std::vector<std::int64_t> balanced_layers(const Budget& budget,
                                                         std::span<const double> capacities);
 
-// A layer for every device, the others to the fastest as far as its memory goes, then to the next:
-// the least time for one sequence, whose token passes all devices one after the other,
+// Returns one layer for every device and the others to the fastest as far as its memory allows,
+// then to the next: the least time of one sequence, whose token passes all devices in turn,
 //   T = sum over d of layers_d / capacities_d + a constant
-// Nothing if some device cannot hold a layer, or all together not the model's.
+// Nothing if some device cannot hold a layer, or all together cannot hold the model's.
 [[nodiscard]] std::optional<std::vector<std::int64_t>> fastest_layers(
     const Budget& budget, std::span<const double> capacities);
 

@@ -40,7 +40,7 @@ Split least_shares(const Budget& budget, std::int64_t unit) {
           .columns = Counts(budget.devices(), columns ? unit : 0)};
 }
 
-// earliest() in multiples of `unit`, of which `least` and `total` are some.
+// earliest() in multiples of `unit`, which divides `least` and `total`.
 std::optional<Counts> earliest_of(const Race& race, Counts least, Counts most, std::int64_t total,
                                   std::int64_t unit) {
   if (unit == 1) return earliest(race, least, most, total);
@@ -72,8 +72,8 @@ class ShareSearch {
         std::clamp(kStreamedTasks / tasks, double{kFewestStreamed}, double{kMostStreamed}));
   }
 
-  // The best split that is found from `start`, which fits, with columns dealt in its units; or in
-  // the smallest, where some device had better have next to nothing and that is worth it.
+  // The best split that is found from `start`, which fits, with columns in its units; or in the
+  // smallest, where some device had better have next to nothing and that is worth it.
   Split from(const Split& start) {
     left_ = most_streamed_;
     const std::int64_t unit = column_unit(transformer(), start);
@@ -97,13 +97,13 @@ class ShareSearch {
     if (timed.least < limit || limit == kNever) timed = {streamed_->time(split), true};
     return timed.least;
   }
-  // Whether shares that would have been tried did not fit.
+  // Returns whether candidate shares were rejected because they did not fit.
   [[nodiscard]] bool memory_binds() const { return memory_binds_; }
 
  private:
   [[nodiscard]] const model::Transformer& transformer() const { return budget_->plan().model; }
 
-  // The best split that is found from `start` with columns dealt in multiples of `unit`.
+  // The best split that is found from `start` with columns in multiples of `unit`.
   Split improved(const Split& start, std::int64_t unit) {
     unit_ = unit;
     least_ = least_shares(*budget_, unit);
@@ -119,7 +119,7 @@ class ShareSearch {
     return best;
   }
 
-  // Rebalances from `split` on; leaves in `best` what is better.
+  // Rebalances from `split` on; stores improvements in `best`.
   void descend(Split& best, double& time, Split split) {
     for (int round = 0; round < kRounds; ++round) {
       const SplitClock::Measured measured = clock_.measure(split);
@@ -147,9 +147,9 @@ class ShareSearch {
     return most;
   }
 
-  // Shares that are as early as can be by what was measured of `split`; where memory binds, heads
-  // beside its columns, and columns beside those heads, or the other way round. Device `without`
-  // gets no heads.
+  // Returns shares that are as early as possible by the measurements of `split`; if memory binds,
+  // first heads beside its columns and then columns beside those heads, or the other way round.
+  // Device `without` gets no heads.
   Split rebalanced(const Split& split, const SplitClock::Measured& measured,
                    std::optional<std::size_t> without = {}) {
     const Race head_race = clock_.heads(measured);
@@ -281,7 +281,7 @@ class ShareSearch {
   bool memory_binds_ = false;
 };
 
-bool nobody_idle(const Split& split) {
+bool all_busy(const Split& split) {
   for (std::size_t d = 0; d < split.heads.size(); ++d) {
     if (split.heads[d] == 0 && split.columns[d] == 0) return false;
   }
@@ -290,7 +290,7 @@ bool nobody_idle(const Split& split) {
 
 // any_split() with columns in multiples of `unit`.
 std::optional<Split> any_split(const Budget& budget, std::int64_t unit) {
-  // columns[d][h]: the most that the first d devices hold beside h heads; -1: they cannot.
+  // columns[d][h]: the most columns that the first d devices hold beside h heads; -1: infeasible.
   const std::int64_t heads = budget.plan().model.heads;
   const auto states = static_cast<std::size_t>(heads) + 1;
   const auto least = [&](std::int64_t count) { return count > 0 ? 0 : unit; };
@@ -359,7 +359,7 @@ std::optional<Split> any_split(const Budget& budget) {
 SplitCandidates split_candidates(const Budget& budget, const SplitTime& streamed) {
   std::vector<Split> starts;
   const auto add = [&](std::vector<Split>& splits, Split split) {
-    if (budget.fits(split) && nobody_idle(split) &&
+    if (budget.fits(split) && all_busy(split) &&
         std::find(splits.begin(), splits.end(), split) == splits.end())
       splits.push_back(std::move(split));
   };

@@ -19,7 +19,7 @@ using model::DeviceIndex;
 using model::TaskKind;
 
 // The first layer begins with the embedding and the last ends with one sum less; the one between
-// them is what all others are like.
+// them represents all others.
 constexpr std::int64_t kLayers = 3;
 constexpr std::int32_t kMiddle = 1;
 
@@ -35,7 +35,7 @@ double seconds(const model::CostModel& costs, const model::TaskGraph& graph) {
   return sum;
 }
 
-// When the one step of a run ends: with its token or, an encoder's, with its pass.
+// Returns the end of a run's only step: its token or, for an encoder, its pass.
 double end_of(const model::Metrics& metrics) {
   return metrics.token_times_s.empty() ? metrics.ttft_s : metrics.token_times_s.front();
 }
@@ -63,7 +63,7 @@ double resident_fraction(const Budget& budget, std::size_t device) {
   return good;
 }
 
-// What a step is for: its last sample, or the end of an encoder's pass on the master.
+// Returns the result of a step: its last sample, or the end of an encoder's pass on the master.
 std::size_t result_of(const model::Program& program, DeviceIndex master) {
   std::ptrdiff_t last = -1;
   for (auto i = static_cast<std::ptrdiff_t>(program.size()) - 1; i >= 0; --i) {
@@ -104,8 +104,8 @@ std::vector<double> slacks(const model::Program& program, const std::vector<mode
   return slack;
 }
 
-// What is not known of the limits of one kind of blocks follows from those of the other: what a
-// device has less time than others for is its ways to them, which both kinds have to go.
+// Completes unknown limits of one kind of blocks by those of the other: a device has less time than
+// others because of its routes, which both kinds use.
 void complete(std::vector<double>& limits, const std::vector<bool>& known,
               const std::vector<double>& others) {
   double offset = kNever;

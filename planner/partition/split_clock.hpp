@@ -1,6 +1,6 @@
 #pragma once
 
-// What a split costs in time, by the analytic evaluator, and where it has time to spare.
+// The time of a split by the analytic evaluator, and its slack.
 
 #include <vector>
 
@@ -10,9 +10,9 @@
 
 namespace tandem::planner {
 
-// Times are those of a request of the plan's workload, up to a constant: the prompt's step, and
-// new_tokens - 1 times a step at the mean context, both of a model of a few layers, as layers are
-// alike. Weights that stream are taken to be in memory, but for the time of single blocks.
+// Times are those of a request of the plan's workload, up to a constant: the prompt's step and
+// new_tokens - 1 steps at the mean context, for a model of a few layers, as layers are uniform.
+// Streamed weights count as resident, except in the times of single blocks.
 class SplitClock {
  public:
   // `budget` and its plan, whose shares are not read, outlive the clock.
@@ -20,9 +20,9 @@ class SplitClock {
 
   [[nodiscard]] double time(const Split& split);
 
-  // What measure() says of a split: its time(), and by phase and device how long an attention (FFN)
-  // block might take without delaying the end, while nothing else changes. Where a device has no
-  // heads (columns), that follows from its columns (heads).
+  // The result of measure(): the split's time(), and by phase and device how long an attention
+  // (FFN) block might take without delaying the end, all else equal. For a device without heads
+  // (columns) that follows from its columns (heads).
   struct Measured {
     double time = 0.0;
     std::vector<std::vector<double>> heads_limit;
@@ -30,10 +30,10 @@ class SplitClock {
   };
   [[nodiscard]] Measured measure(const Split& split);
 
-  // The race for heads (columns), with the limits that were measured. The phases are the prompt
-  // and, if there are any, the other new tokens. A device with a window streams if its part of the
-  // heads (columns) is larger than the part of the model that its memory holds whole; then a block
-  // takes as long as loading it, if that is longer than computing it.
+  // Returns the race for heads (columns) with the measured limits. The phases are the prompt and,
+  // if there are any, the other new tokens. A device with a window streams if its part of the heads
+  // (columns) is larger than the part of the model that its memory holds; a block then takes the
+  // longer of loading and computing it.
   [[nodiscard]] Race heads(const Measured& measured) const;
   [[nodiscard]] Race columns(const Measured& measured) const;
 
@@ -42,10 +42,10 @@ class SplitClock {
     std::vector<double> heads{};  // by number of heads
     double first_column = 0.0;
     double next_column = 0.0;
-    std::int64_t resident_columns = 0;  // more of them stream
+    std::int64_t resident_columns = 0;  // columns beyond these stream
     double load_column = 0.0;
     [[nodiscard]] double columns(std::int64_t count) const;
-    // The most of `all` that `seconds` suffice for.
+    // Returns the most of `all` that complete in `seconds`.
     [[nodiscard]] std::int64_t columns_within(double seconds, std::int64_t all) const;
   };
   struct Phase {
@@ -56,7 +56,7 @@ class SplitClock {
   [[nodiscard]] Phase phase(const Budget& budget, const model::Batch& batch, double weight) const;
   void set(const Split& split);
 
-  Plan plan_;  // of a few layers, with the shares that were asked for last
+  Plan plan_;  // of a few layers, with the most recent shares
   model::CostModel costs_;
   std::vector<Phase> phases_;
 };

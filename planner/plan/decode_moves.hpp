@@ -7,11 +7,11 @@
 
 namespace tandem::planner {
 
-// How a new token attends to keys and values of its prompt that lie at other devices.
+// How a new token attends to keys and values of its prompt that other devices hold.
 enum class DecodeMoves : std::uint8_t {
-  queries,         // its queries travel to them, what they give comes back; in every layer
+  queries,         // its queries travel to them and the results come back; in every layer
   keys_each_step,  // they travel to it, in every layer of every new token, and are not kept
-  keys_once,       // they travel to the master when the prompt is over, and stay there
+  keys_once,       // they travel to the master once, after the prompt, and stay there
 };
 
 struct NamedMoves {

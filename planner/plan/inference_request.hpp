@@ -1,6 +1,6 @@
 #pragma once
 
-// What is asked of a deployed model: requests, which arrive over time.
+// Requests to a deployed model, which arrive over time.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,17 +20,16 @@ struct InferenceRequest {
   double arrival_s = 0.0;          // since the run began
   std::int64_t prompt_tokens = 0;  // 0: not counted yet, as the prompt is a text
   std::int64_t new_tokens = 0;     // at most; 0: one pass of an encoder
-  // What a run needs besides: the prompt as text or as ids. Neither is there where only times are
-  // asked for.
+  // The prompt as text or as ids, for runs; predictions need neither.
   std::optional<std::string> prompt{};
   std::vector<std::int32_t> prompt_ids{};
-  double temperature = 0.0;  // 0 takes the likeliest token
+  double temperature = 0.0;  // 0 selects the most likely token
   double top_p = 1.0;
   std::int64_t top_k = 0;  // 0: of all tokens
   std::uint64_t seed = 0;
   bool ignore_eos = false;
-  // How many positions the request has in the cache at its end: those of all tokens but the last,
-  // which is never fed back. A prompt of 10 and 4 new tokens take 13.
+  // Returns the positions that the request occupies in the cache at its end: all tokens but the
+  // last, which is never fed back. A prompt of 10 and 4 new tokens take 13.
   [[nodiscard]] std::int64_t positions() const;
   bool operator==(const InferenceRequest&) const = default;
 };
@@ -39,19 +38,19 @@ struct InferenceRequest {
 //   {"id": "a", "arrival_s": 0.0, "prompt": TEXT or "prompt_ids": [..] or "prompt_tokens": N,
 //    "new_tokens": N, "temperature": 0, "top_k": 0, "top_p": 1, "seed": 0,
 //    "ignore_eos": false}
-// The last five may be left out. The requests come back sorted by arrival, those of one arrival in
-// the order of their lines. Throws Error naming `source`, the line, the field, its value, what was
-// expected and the remedy; so for an id that is given twice, for a file without requests.
+// The last five are optional. Returns the requests sorted by arrival, equal arrivals in the order
+// of lines. Throws Error naming `source`, line, field, value, expected value and remedy, also for a
+// duplicate id and for a file without requests.
 [[nodiscard]] std::vector<InferenceRequest> parse_requests(std::string_view text,
                                                            std::string_view source);
 
-// `count` requests that differ from `sample` in their names (s1, s2, ...) and, where chance decides
-// over tokens, in their seeds (seed, seed + 1, ...).
+// Returns `count` copies of `sample` with different names (s1, s2, ...) and, where sampling is
+// random, different seeds (seed, seed + 1, ...).
 [[nodiscard]] std::vector<InferenceRequest> samples_of(const InferenceRequest& sample,
                                                        std::int64_t count);
 
 // Throws Error unless every request's prompt is counted and fits the model's context together with
-// its new tokens, and asks for new tokens exactly if the model generates.
+// its new tokens. Models that generate need new tokens; encoders must have none.
 void check_requests(const std::vector<InferenceRequest>& requests, const model::Transformer& model);
 
 }  // namespace tandem::planner

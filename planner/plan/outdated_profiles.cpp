@@ -8,7 +8,7 @@ namespace tandem::planner {
 
 namespace {
 
-// Why `profile` does not tell the times of the kernels `here`; empty if it does.
+// Returns why `profile` is outdated for the kernels `here`; empty if it is not.
 std::string fault_of(const model::DeviceProfile& profile,
                      const std::vector<model::MeasuredKernels>& all) {
   if (!profile.measured()) return "";

@@ -24,8 +24,8 @@
 
 namespace tandem::planner {
 
-// How a strategy that splits makes its sums: names with parameters, as collective/collective.hpp
-// parses them.
+// The algorithms of a strategy's sums: names with parameters, as collective/collective.hpp parses
+// them.
 struct AllreduceChoice {
   std::string prompt{};
   std::string decode{};
@@ -34,54 +34,55 @@ struct AllreduceChoice {
 
 inline constexpr std::int32_t kMostTiles = 64;
 
-// Plan::group_strategy of groups whose prompts are computed as `galaxy` does.
+// Plan::group_strategy of pipelines whose groups compute prompts as `galaxy` does.
 inline constexpr std::string_view kGalaxyGroups = "galaxy";
 
 struct DevicePlan {
   model::Share share;
   model::MemoryUse memory;  // predicted peak
-  Window window{};          // of the weights, if they do not stay in memory
+  Window window{};          // of the weights, if some are streamed
   bool operator==(const DevicePlan&) const = default;
 };
 
-// Self-contained: `simulate` and `worker` need nothing but this. Invariant after validate(): shares
-// are within the model and add up to it as the strategy demands; one device plan and one profile a
+// Self-contained: `simulate` and `worker` need nothing else. Invariant after validate(): shares are
+// within the model and cover it as the strategy requires; one device plan and one profile for each
 // device of the cluster.
 struct Plan {
   std::string strategy;       // a name of the table of strategies
-  std::string partition;      // how the shares were found; empty where the strategy splits nothing
-  AllreduceChoice allreduce;  // both empty where the strategy splits nothing
-  Proximity layout{};         // of the sums, likewise
-  // Into how many tiles each device's rows of a prompt are cut, so that products overlap with
-  // messages (strategy/galaxy.cpp); 0: none do, and where the strategy knows of no tiles.
+  std::string partition;      // method that found the shares; empty if the strategy splits nothing
+  AllreduceChoice allreduce;  // both empty if the strategy splits nothing
+  Proximity layout{};         // of the sums; empty if the strategy splits nothing
+  // Number of tiles into which each device's rows of a prompt are split, so that products overlap
+  // with messages (strategy/galaxy.cpp); 0: no tiles.
   std::int32_t tiles = 0;
-  DecodeMoves decode_moves = DecodeMoves::queries;  // others where Strategy::moves has them
-  // Whether devices that divide the work hold no more than they compute of a new token, and have
-  // each layer's other weights come for a prompt (Sharding::gather_weights).
+  DecodeMoves decode_moves = DecodeMoves::queries;  // other values where Strategy::moves has them
+  // Whether devices that divide the work hold only the weights that they use for a new token, and
+  // receive each layer's other weights for a prompt (Sharding::gather_weights).
   bool gather_weights = false;
-  // How groups of a pipeline compute prompts: kGalaxyGroups, or empty, as `tensor` does.
+  // How groups of a pipeline compute prompts: kGalaxyGroups, or empty: as `tensor` does.
   std::string group_strategy{};
   model::Transformer model;
   model::Cluster cluster;
   model::DeviceIndex master = 0;
   Workload workload;
-  Capacity capacity{};  // memory is reserved for so much besides; zeros: for the workload alone
+  Capacity capacity{};                         // additional reservation; zeros: the workload alone
   std::vector<DevicePlan> devices;             // by DeviceIndex
   std::vector<model::DeviceProfile> profiles;  // by DeviceIndex, slowdown applied
-  // When a streamed block's memory is free: after its compute, or after the all-reduce that
+  // When a streamed block's memory is released: after its compute, or after the all-reduce that
   // follows.
   model::ReleaseRule release = model::ReleaseRule::early;
   model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
-  // Of a split LM head: how many of its best logits of a row each device sends, with their softmax
+  // Split LM head: number of each row's best logits that a device sends, with their softmax
   // (model/graph/candidates.hpp); 0: all its logits.
   std::int32_t candidates = 0;
-  std::optional<SparseAttention> sparse{};  // of prompts, where the strategy knows of it
-  // Throws Error (field, value, expected, remedy) unless the invariant holds. Asks the plan's
-  // strategy, and so is defined with the strategies: planner/strategy/plan_validation.cpp.
+  std::optional<SparseAttention> sparse{};  // of prompts, where the strategy supports it
+  // Throws Error (field, value, expected, remedy) unless the invariant holds. Calls the plan's
+  // strategy, and is therefore defined with the strategies: planner/strategy/plan_validation.cpp.
   void validate() const;
-  // All that memory is reserved for: the workload's and the capacity's, whichever is larger.
+  // Returns the reserved capacity: the workload's or the plan's, whichever is larger in each
+  // respect.
   [[nodiscard]] Capacity reserved() const { return larger(workload.capacity(), capacity); }
-  // Whether some device has weights come from its disk as it computes.
+  // Returns whether some device reads weights from its disk while it computes.
   [[nodiscard]] bool streams() const {
     return std::ranges::any_of(devices,
                                [](const DevicePlan& device) { return device.window.streams(); });
@@ -92,7 +93,8 @@ struct Plan {
 
 // JSON, schema "tandem.plan/7", two-space indented, stable key order: equal plans give equal bytes.
 [[nodiscard]] std::string to_json(const Plan& plan);
-// Validated. Throws Error naming `source`, the field, its value, what was expected and the remedy.
+// Parses and validates a plan. Throws Error naming `source`, the field, its value, what was
+// expected and the remedy.
 [[nodiscard]] Plan parse_plan_json(std::string_view text, std::string_view source);
 // SHA-256 of to_json(plan): the plan's identity on the wire and in result files.
 [[nodiscard]] std::string plan_sha256(const Plan& plan);

@@ -32,7 +32,7 @@ void check_groups(const std::vector<std::int32_t>& groups, std::size_t places) {
   }
 }
 
-// Of one layer, which `of` names, by level.
+// Checks the ratios of one layer, which `of` names, by level.
 void check_ratios(const std::vector<DropRatio>& by_level, const std::string& of,
                   std::int64_t kv_heads) {
   for (std::size_t level = 0; level < by_level.size(); ++level) {
@@ -56,7 +56,8 @@ void check_ratios(const std::vector<DropRatio>& by_level, const std::string& of,
   }
 }
 
-// Whose group is met first comes first, at each level. `nested`: groups by device, of each level.
+// Groups in the order of their first devices, at each level. `nested`: groups by device, of each
+// level.
 std::vector<model::DeviceIndex> with_groups_adjacent(
     std::vector<model::DeviceIndex> order, const std::vector<std::vector<std::int32_t>>& nested) {
   std::vector<std::vector<std::size_t>> met;  // where a device's group is first met
@@ -153,8 +154,8 @@ void SparseAttention::set_tiles(const std::vector<std::int32_t>& by_level) {
                                 : by_level);
 }
 
-std::vector<model::Range> SparseAttention::heads_alike(std::int32_t layer, std::int32_t level,
-                                                       std::int64_t kv_heads) const {
+std::vector<model::Range> SparseAttention::head_runs(std::int32_t layer, std::int32_t level,
+                                                     std::int64_t kv_heads) const {
   const auto all = static_cast<std::int32_t>(kv_heads);
   std::vector<model::Range> runs;
   for (std::int32_t begin = 0, end = 0; begin < all; begin = end) {

@@ -107,11 +107,11 @@ WindowMemory window_memory(const Transformer& t, const Share& share, Window wind
     const double slack = block.block == WeightBlock::head ? kWindowPage : 0.0;
     slots.bytes = std::max(slots.bytes, whole_pages(block.bytes) + slack);
   }
-  const ClassSlots alike{.count = window.blocks,
-                         .bytes = std::max(memory.attention.bytes, memory.ffn.bytes)};
-  if (alike.total() < memory.attention.total() + memory.ffn.total()) {
+  const ClassSlots one_class{.count = window.blocks,
+                             .bytes = std::max(memory.attention.bytes, memory.ffn.bytes)};
+  if (one_class.total() < memory.attention.total() + memory.ffn.total()) {
     memory.attention = {};
-    memory.ffn = alike;
+    memory.ffn = one_class;
   }
   return memory;
 }
@@ -138,7 +138,7 @@ double page_padding(const Transformer& t, const Share& share, Window window) {
     add_layer(t.ffn_bytes(layer, share.columns), columns,
               own.streams() && columns && !own.retains(layer));
   }
-  // Of the embedding and the head, their matrices stay unless the device streams.
+  // The matrices of embedding and head stay in memory unless the device streams.
   const std::int64_t matrix = model::head_rows(t, share).size() * t.head_row_bytes();
   const bool tied_head = share.head && t.tied_embeddings && !share.embedding;
   if (share.embedding) {

@@ -1,8 +1,9 @@
 #pragma once
 
-// The memory scheduler's window: which weight blocks a device streams from its disk, and how much
-// memory they and what stays take. TPI-LLM (arXiv 2410.00531), section 3.3, and below its floor:
-// embedding rows are fetched one by one, and the LM head goes through the window in tiles.
+// The memory scheduler's window: the weight blocks that a device streams from its disk, and the
+// memory of streamed and resident weights. TPI-LLM (arXiv 2410.00531), section 3.3. Extended below
+// its minimum: embedding rows are fetched one by one, and the LM head streams through the window in
+// tiles.
 
 #include <cstdint>
 #include <vector>
@@ -13,13 +14,13 @@
 
 namespace tandem::planner {
 
-// Whole pages, as direct reads need them.
+// Page size of direct reads.
 inline constexpr double kWindowPage = 4096.0;
 
 struct Window {
   // Streamed blocks in memory at once, the one that computes included; 0: all weights are resident.
   std::int32_t blocks = 0;
-  // The FFN blocks of layers 0, T, 2 T, ... are resident, beside the window; 0: none is.
+  // The FFN blocks of layers 0, T, 2 T, ... stay resident, outside the window; 0: none.
   std::int32_t retain = 0;
   [[nodiscard]] bool streams() const { return blocks > 0; }
   [[nodiscard]] bool retains(std::int32_t layer) const { return retain > 0 && layer % retain == 0; }
@@ -35,20 +36,20 @@ struct StreamedBlock {
   bool operator==(const StreamedBlock&) const = default;
 };
 
-// What a device with `share` streams in one step, in order; empty if `window` does not stream. The
-// last are the tiles of the LM head: all but the last of the most rows that take no more than the
-// largest block of a layer (of the model's, if the device has none).
+// Returns what a device with `share` streams in one step, in order; empty if `window` does not
+// stream. The last entries are the tiles of the LM head. All but the last tile have the most rows
+// that take no more than the largest block of a layer (of the model's, if the device has none).
 [[nodiscard]] std::vector<StreamedBlock> streamed_blocks(const model::Transformer& transformer,
                                                          const model::Share& share, Window window);
 
-// `window`, or no streaming if it has room for every streamed block.
+// Returns `window`, or no streaming if it has room for every streamed block.
 [[nodiscard]] Window normalized(const model::Transformer& transformer, const model::Share& share,
                                 Window window);
 
-// Slots of one class of blocks. The k-th load of the class takes slot k % count: the load of block
-// b waits for the release of block b - window, so the slot's last block is gone by then.
-// Classes are attention blocks and the rest; or all blocks are one class with `window` slots of the
-// largest block, where that takes less (w = 1: exactly the largest block, as Proposition 5 has it).
+// Slots of one class of blocks. The k-th load of the class uses slot k % count: the load of block b
+// waits for the release of block b - window, so the slot's previous block is gone by then. The
+// classes are attention blocks and the rest; or all blocks form one class of `window` slots as
+// large as the largest block, if that takes less (w = 1: exactly the largest block, Proposition 5).
 struct ClassSlots {
   std::int64_t count = 0;  // the most blocks of the class among any `window` in a row, cyclically
   double bytes = 0.0;      // of one slot: its largest block in whole pages
@@ -57,22 +58,22 @@ struct ClassSlots {
 
 struct WindowMemory {
   double resident = 0.0;  // bytes of the weights that stay
-  ClassSlots attention;   // count 0: the attention blocks take the other slots, as all blocks do
-  ClassSlots ffn;         // and tiles of the head, which begin anywhere in a page
-  // Proposition 5 is the largest sum of `window` blocks in a row. For odd windows from 3 on, where
-  // the windows with most attention and with most FFN blocks are not the same, this is more, by up
-  // to the smaller block on a device that has layers only: blocks that stay where they are and do
-  // not wrap need it (decision 0009).
+  ClassSlots attention;   // count 0: one class, whose slots are `ffn`
+  ClassSlots ffn;         // also tiles of the head, which begin anywhere in a page
+  // Proposition 5 takes the largest sum of `window` blocks in a row. This total is larger for odd
+  // windows from 3 on if the windows with the most attention and the most FFN blocks differ: by up
+  // to the smaller block on a device with layers only. Blocks at fixed addresses that do not wrap
+  // need it (decision 0009).
   [[nodiscard]] double total() const { return resident + attention.total() + ffn.total(); }
 };
 [[nodiscard]] WindowMemory window_memory(const model::Transformer& transformer,
                                          const model::Share& share, Window window);
 
-// Bytes of weights that a device with `share` holds at its peak.
+// Returns the peak bytes of weights on a device with `share`.
 [[nodiscard]] double weight_bytes(const model::Transformer& transformer, const model::Share& share,
                                   Window window);
-// What it takes beyond that, as each block that stays lies in whole pages: up to two pages a layer,
-// which shares are not chosen by.
+// Returns the padding beyond that: each resident block lies in whole pages. Up to two pages a
+// layer; partitions ignore it.
 [[nodiscard]] double page_padding(const model::Transformer& transformer, const model::Share& share,
                                   Window window);
 

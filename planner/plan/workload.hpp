@@ -8,15 +8,15 @@
 
 namespace tandem::planner {
 
-// One request's lengths: what shares, sums and windows are chosen for.
+// The lengths of one request, for which shares, sums and windows are chosen.
 struct Workload {
   std::int64_t prompt_tokens = 0;
   std::int64_t new_tokens = 0;  // 0: one pass of an encoder
-  // Forward steps: the prompt, then each new token but the last, which is sampled, never fed back.
+  // Forward steps: the prompt, then each new token but the last, which is never fed back.
   [[nodiscard]] std::int64_t steps() const { return std::max<std::int64_t>(1, new_tokens); }
   // Positions in the key/value cache at the end.
   [[nodiscard]] std::int64_t positions() const { return prompt_tokens + steps() - 1; }
-  // What it takes, alone.
+  // Returns the capacity for this request alone.
   [[nodiscard]] Capacity capacity() const {
     return {.rows = prompt_tokens,
             .positions = reserved_positions(positions()),

@@ -26,8 +26,8 @@ constexpr std::size_t kMostComposed = 16;  // devices among which compositions a
 constexpr std::int64_t kComparedLayers = 3;
 // Times whose ratio differs by less are equal: sums are rounded in another order.
 constexpr double kSameTime = 1e-9;
-// Messages that share a link only take longer than the analytic evaluator says; what waits in other
-// orders may be sooner, by little.
+// Contention only adds to the analytic evaluator's time; another order of waiting may gain a
+// little.
 constexpr double kSurelySlower = 1.05;
 
 // Consecutive steps of one new token.
@@ -81,7 +81,7 @@ double decode_time(const Plan& plan, const Evaluator& evaluate) {
   return time_of(plan, evaluate, steps);
 }
 
-// Of a few layers, as layers are alike, unless some of them stream; nothing varies.
+// Of a few layers, as layers are uniform, unless some stream; without variation.
 Plan trial_of(const Plan& plan) {
   Plan trial = plan;
   trial.cluster = model::without_variation(plan.cluster);
@@ -113,14 +113,14 @@ std::vector<std::int32_t> group_sizes(const Proximity& layout) {
   return result;
 }
 
-// Whether there is something within groups and among them: several groups, one of several devices.
+// Returns whether there are several groups, one of them with several devices.
 bool has_levels(const Proximity& layout) {
   const std::size_t groups = group_sizes(layout).size();
   return groups > 1 && groups < layout.group.size();
 }
 
-// The layouts that do for what is wanted: as a plan has one, a composition of either phase decides
-// for both. Throws Error if there is none.
+// Returns the layouts that allow `wanted`: as a plan has one layout, a composition of either phase
+// decides for both. Throws Error if there is none.
 std::vector<Proximity> layouts_for(const Plan& plan, const AllreduceChoice& wanted) {
   std::vector<Proximity> all = tried_layouts(plan.cluster, plan.master);
   for (const std::string& name : {wanted.prompt, wanted.decode}) {
@@ -138,7 +138,7 @@ std::vector<Proximity> layouts_for(const Plan& plan, const AllreduceChoice& want
   return all;
 }
 
-// Whether a collective may be tried on so many devices.
+// Returns whether a collective may be tried on so many devices.
 bool affordable(const Collective& collective, std::int32_t devices, std::int64_t layers) {
   return collective.name == "star" || collective.tasks(devices) <= kMaxTriedTasks / (2 * layers);
 }
@@ -188,7 +188,7 @@ class SumTimes {
   double decode_bound(std::size_t layout, const std::string& name) {
     return time(decode_bounds_, decode_time, analytic_, layout, name);
   }
-  // Of the whole request.
+  // Returns the time of the whole request.
   double request(std::size_t layout, const AllreduceChoice& choice) {
     const auto decodes = static_cast<double>(trial_.workload.new_tokens - 1);
     const double first = prompt(layout, choice.prompt);
@@ -200,7 +200,7 @@ class SumTimes {
   double time(Times& times, double (*measure)(const Plan&, const Evaluator&),
               const Evaluator& evaluate, std::size_t layout, const std::string& name) {
     const Collective& collective = *parse_allreduce(name).collective;
-    if (!affordable(collective, trial_.cluster.size(), layers_)) return 0.0;  // of each alike
+    if (!affordable(collective, trial_.cluster.size(), layers_)) return 0.0;  // equal for each
     std::size_t same = layout;
     while (collective.name != "hierarchical" && same > 0 &&
            layouts_[same - 1].order == layouts_[layout].order)

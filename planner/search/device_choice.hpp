@@ -1,6 +1,6 @@
 #pragma once
 
-// Which devices of a cluster a plan is for: some, or as few as hold it.
+// The choice of a plan's devices: a given subset, or as few as hold the model.
 
 #include <functional>
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace tandem::planner {
 
-// The request for those devices alone that are used (by DeviceIndex), with their profiles; a master
-// that it names stays. Throws Error where they reach each other through others only.
+// Returns the request for the `used` devices alone (by DeviceIndex), with their profiles; a master
+// that it names stays. Throws Error if they reach each other through unused devices only.
 [[nodiscard]] Request for_devices(Request request, const std::vector<bool>& used);
 
 // Makes a plan of a request, as make_plan does.
@@ -23,12 +23,12 @@ struct FewestDevices {
   std::string fewer{};  // why there is no plan on one device fewer; empty for one device
 };
 
-// The plan of the fewest devices that have one (CSPS, 3.2.2: what caches hold dictates the number
-// of devices, near ones first). Of each number the master, the first device if none is named, and
-// those which a walk along the spanning tree by latency meets first, so that messages have short
-// ways; if these have no plan, the master and those with most memory. No other devices are tried,
-// so where a strategy needs more memory of some than of others, fewer might do. The reason why
-// there is none is that of all devices. Throws what `planning` throws.
+// Returns the plan of the fewest devices that have one (CSPS, 3.2.2: the caches' capacity dictates
+// the number of devices, near ones first). For each number, tries the master (the first device if
+// none is named) with the devices that a walk along the spanning tree by latency meets first, so
+// that routes are short; then the master with the devices of most memory. Other subsets are not
+// tried, so fewer devices might do where a strategy needs more memory on some than on others. If
+// there is no plan, the reason is that for all devices. Throws what `planning` throws.
 [[nodiscard]] std::variant<FewestDevices, Infeasible> plan_on_fewest(const Request& request,
                                                                      const Planning& planning);
 

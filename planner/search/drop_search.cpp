@@ -38,8 +38,8 @@ struct Part {
   DropSpace space;
 };
 
-// Of all in `space` whose time is known, the fastest that lose at most `bound`, of equal times what
-// loses least.
+// Returns, of all evaluated points in `space` that lose at most `bound`, the fastest; ties: the
+// least loss.
 DropSteps known_fastest(const DropSpace& space, double bound) {
   DropSteps best = space.none();
   double least = kNoBound;
@@ -55,7 +55,7 @@ DropSteps known_fastest(const DropSpace& space, double bound) {
   return best;
 }
 
-// Those that take at most `bound` seconds: what loses least, of that the fastest.
+// Returns, of the points within `bound` seconds, the least loss; ties: the fastest.
 std::optional<DropSteps> known_least(const DropSpace& space, double bound) {
   std::optional<DropSteps> best;
   double loss = kNoBound;
@@ -94,10 +94,10 @@ DropSteps lowered(DropSpace& space, DropSteps steps, double bound) {
   return steps;
 }
 
-// What loses least of those in `space` that take at most `bound` seconds, if any does and loses
+// Returns the point of least loss in `space` within `bound` seconds, if there is one that loses
 // less than `most`.
 std::optional<DropSteps> least_loss(DropSpace& space, double bound, double most) {
-  // Whether anything that loses so much is within the time.
+  // Returns whether a point with so much loss is within the time.
   const auto found = [&](double loss, bool thorough) {
     const DropSteps steps = fastest_within(space, loss, {known_fastest(space, loss)}, thorough);
     return std::min(space.time(steps), space.time(space.none())) <= bound;
@@ -184,7 +184,8 @@ class RatioSearch {
     request_.sparse.reset();
   }
 
-  // Of the first token: make_plan takes those of the whole request, as new tokens need the parts.
+  // For the first token: make_plan uses the shares of the whole request, as new tokens need the
+  // parts.
   std::optional<Plan> fastest_shares() {
     std::vector<std::string> partitions{request_.partition};
     if (request_.partition == kAutoPartition) partitions = {"galaxy", "equal"};
@@ -235,9 +236,9 @@ class RatioSearch {
     return dense_;
   }
 
-  // The fastest that lose at most `bound`: of each number of levels by the analytic evaluator, as
-  // it is and with what it drops for nothing kept, among these and what drops nothing by the
-  // request's.
+  // Returns the fastest candidate that loses at most `bound`: for each number of levels by the
+  // analytic evaluator, as found and with the drops that cost nothing removed; among these and the
+  // candidates without drops by the request's evaluator.
   DropCandidate fastest(double bound) {
     std::vector<DropCandidate> found = dense();
     for (Part& part : parts_) {
@@ -252,8 +253,9 @@ class RatioSearch {
     return first(found);
   }
 
-  // What loses least within `time`, or, if nothing is, the fastest. Where the request's evaluator
-  // finds a longer time than the analytic one, that is held to less in proportion.
+  // Returns the candidate of least loss within `time`, or the fastest if there is none. If the
+  // request's evaluator finds a longer time than the analytic one, the limit is lowered in
+  // proportion.
   DropCandidate within(double time) {
     std::optional<DropCandidate> best;
     const auto take = [&](const DropCandidate& one) {
@@ -267,7 +269,7 @@ class RatioSearch {
     if (least.checked_s > time) return least;
     take(least);
     for (Part& part : parts_) {
-      // By the analytic evaluator: up to `enough` what is found is within `time` or loses too much,
+      // By the analytic evaluator: up to `enough` the result is within `time` or loses too much,
       // from `much` on it is not.
       double bound = time;
       double enough = 0.0;
@@ -295,7 +297,7 @@ class RatioSearch {
   [[nodiscard]] Infeasible too_slow(const DropCandidate& least) const {
     return {"--max-ttft " + model::to_text(model::Seconds{*bounds_->ttft_s}) +
             ": the least time to the first token is " +
-            model::to_text(model::Seconds{least.checked_s}) + " (" + text_of(least, *loss_) +
+            model::to_text(model::Seconds{least.checked_s}) + " (" + describe(least, *loss_) +
             ", a loss of " + model::fixed(least.loss, 4) +
             "), expected at least that; give it that time, fewer tokens or faster devices"};
   }
@@ -334,7 +336,7 @@ std::variant<DropChoice, Infeasible> choose_drop_exhaustively(const Request& req
   return RatioSearch(request, loss, bounds, true).run();
 }
 
-std::string text_of(const DropCandidate& candidate, const LossModel& loss) {
+std::string describe(const DropCandidate& candidate, const LossModel& loss) {
   if (candidate.levels == 1) return "no levels";
   std::string text = std::to_string(candidate.levels) + " levels";
   const auto drops = [](const std::vector<double>& by_level) { return by_level.back() > 0.0; };

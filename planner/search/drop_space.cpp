@@ -129,7 +129,7 @@ DropCandidate DropSpace::candidate(const DropSteps& steps) {
           .ttft_s = time(steps)};
 }
 
-// Scores and lists take room that nothing dropped needs not, and the more the more is kept.
+// Scores and lists need memory that dropping nothing does not, and more the more is kept.
 bool DropSpace::fits_dropping() const {
   return fits(with_predicted_memory(plan(ratios(DropSteps(size(), 1)))));
 }
@@ -141,11 +141,11 @@ DropSteps fastest_within(DropSpace& space, double bound, std::vector<DropSteps> 
     for (const bool backwards : {false, true})
       starts.push_back(space.filled(space.none(), order_from(first, size, backwards), bound));
   }
-  std::int32_t alike = space.most();
-  while (alike > 0 && space.loss(DropSteps(size, alike)) > bound + kRounding) --alike;
+  std::int32_t uniform = space.most();
+  while (uniform > 0 && space.loss(DropSteps(size, uniform)) > bound + kRounding) --uniform;
   std::vector<std::size_t> order(size);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  starts.push_back(space.filled(DropSteps(size, alike), order, bound));
+  starts.push_back(space.filled(DropSteps(size, uniform), order, bound));
 
   // Even if nothing dropped is as fast here, it may be slower where links are shared.
   DropSteps best = space.none();
@@ -167,7 +167,7 @@ DropSteps fastest_within(DropSpace& space, double bound, std::vector<DropSteps> 
           if (other == at) continue;
           std::vector<std::size_t> others = order_from(other, size, false);
           std::erase(others, at);
-          // To 0: for it to stay there, as what is not dropped at all needs no scores.
+          // Also to 0 and staying there, as dropping nothing at all needs no scores.
           if (by < best[at]) others.push_back(at);
           consider(space.filled(lower, others, bound));
         }

@@ -13,7 +13,7 @@ namespace {
 
 using model::TaskKind;
 
-// From so many rows on products of matrices are bound by computing on the processors at hand.
+// From so many rows on, matrix products are compute-bound on common processors.
 constexpr double kComputeBound = 64.0;
 constexpr std::array kProducts{TaskKind::project_qkv, TaskKind::project_out, TaskKind::ffn_up,
                                TaskKind::ffn_down};

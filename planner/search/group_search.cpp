@@ -51,8 +51,7 @@ std::vector<std::int64_t> parts_of(std::int64_t total, std::int64_t unit,
   return parts;
 }
 
-// Gives `device` one `unit` of the part of who has most, and at least two of them; false if nobody
-// has.
+// Moves one `unit` to `device` from the largest part of at least two units; false if there is none.
 bool take_one(std::vector<std::int64_t>& parts, std::size_t device, std::int64_t unit) {
   const auto most = std::ranges::max_element(parts);
   if (*most < 2 * unit) return false;
@@ -61,8 +60,8 @@ bool take_one(std::vector<std::int64_t>& parts, std::size_t device, std::int64_t
   return true;
 }
 
-// How the devices of each group share a layer: heads and columns by place. In a plan nobody is
-// idle: the weakest have one block of columns, or one head.
+// The split of a layer over the devices of each group: heads and columns by index. No device of a
+// plan is idle: the weakest have one block of columns, or one head.
 struct Parts {
   std::vector<std::vector<std::int64_t>> heads;
   std::vector<std::vector<std::int64_t>> columns;
@@ -160,7 +159,7 @@ StageChain chain_of(const Plan& plan, const Budget& budget, const Groups& groups
     problem.devices.push_back({.fixed_s = times.fixed_s[g],
                                .layer_s = mean_seconds(times.layer_s[g]),
                                .most = longest_run(ends)});
-    if (!plan.model.layers_alike())
+    if (!plan.model.has_uniform_layers())
       chain.stages.push_back(
           {.fixed_s = times.fixed_s[g], .layer_s = times.layer_s[g], .ends = ends});
     std::vector<ChainMessage>& row = problem.messages.emplace_back(groups.size());
@@ -237,7 +236,7 @@ GroupCandidates group_candidates(const Plan& plan, const Groups& groups, const B
   for (const std::vector<double>& weights : {capacities(plan), even, memory}) {
     const Parts parts = parts_by(plan, groups, weights);
     const StageChain chain = chain_of(plan, budget, groups, parts, samples);
-    for (const LayerDeal& deal : layer_deals(chain))
+    for (const LayerAssignment& deal : layer_assignments(chain))
       found.shares.push_back(shares_of(plan, groups, parts, deal.layers, deal.order));
   }
   return found;

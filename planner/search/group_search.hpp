@@ -1,6 +1,6 @@
 #pragma once
 
-// Pipelines whose stages are groups of devices: who is in which, and which layers each computes.
+// Pipelines whose stages are groups of devices: the members and the layers of each group.
 
 #include <string_view>
 #include <vector>
@@ -13,19 +13,19 @@ namespace tandem::planner {
 // The devices of each stage, ascending.
 using Groups = std::vector<std::vector<model::DeviceIndex>>;
 
-// From "a,b/c,d" (names of devices; all of them, each once), or "auto": those that are near one
-// another by the latencies of the network (collective/proximity.hpp). The master's group is first.
-// Throws Error naming the text and what was expected.
+// Parses "a,b/c,d" (names of devices, each exactly once) or "auto": groups of near devices by
+// network latency (collective/proximity.hpp). The master's group is first. Throws Error naming the
+// text and what was expected.
 [[nodiscard]] Groups parse_groups(std::string_view text, const model::Cluster& cluster,
                                   model::DeviceIndex master);
 
-// Candidates for the shares of `plan`, which has an all-reduce and a layout but no shares: within
-// each group heads and columns by speed, evenly, or by memory; layers over the groups and the
-// groups' order by fastest_chain (partition/exact/chain.hpp) of the times that one and two layers
-// of each take there, as far as memory goes (of layers that are not alike by layer_deals,
-// rate_search.hpp): of the least time of the request or, where several steps are
-// in flight and the objective says so, of the least time from request to request. Empty if the
-// layers fit with none of them; then `first` is what lacks least effort to tell the shortage by.
+// Candidates for the shares of `plan`, which has an all-reduce and a layout but no shares. Within
+// each group heads and columns are split by speed, evenly, or by memory. Layers over groups and the
+// order of groups come from fastest_chain (partition/exact/chain.hpp), given the times of one and
+// two layers of each group, within memory (non-uniform layers: layer_assignments, rate_search.hpp).
+// They minimise the time of a request or, with several steps in flight and that objective, the time
+// from request to request. Empty if the layers never fit; then `first` is the closest candidate,
+// for reporting the shortage.
 struct GroupCandidates {
   std::vector<Shares> shares;
   Shares first;
@@ -33,7 +33,7 @@ struct GroupCandidates {
 [[nodiscard]] GroupCandidates group_candidates(const Plan& plan, const Groups& groups,
                                                const Budget& budget, const Request& request);
 
-// Layers in equal numbers and equal parts of them in each group: what messages are counted by.
+// Returns equal numbers of layers, and equal parts of them in each group: for counting messages.
 [[nodiscard]] Shares even_group_shares(const Plan& plan, const Groups& groups);
 
 }  // namespace tandem::planner

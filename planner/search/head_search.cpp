@@ -25,11 +25,11 @@ namespace {
 
 using model::Range;
 
-// Rows are dealt in units of so many, where there are many times as many: whole cache lines of
-// logits, and products of whole groups of rows.
+// Unit of rows, where there are many times as many: whole cache lines of logits, and products of
+// whole groups of rows.
 constexpr std::int64_t kHeadUnit = 64;
 constexpr std::int64_t kMany = 32;
-constexpr int kDeals = 4;  // of rows, where memory has no room for them as they were dealt
+constexpr int kRetries = 4;  // of rows, where they do not fit as they were first split
 
 // By device: its speed with the logits of a token.
 std::vector<double> head_speeds(const Plan& plan) {
@@ -69,7 +69,7 @@ void give_master(std::vector<std::int64_t>& units, model::DeviceIndex master) {
   ++units[static_cast<std::size_t>(master)];
 }
 
-// By device: its memory beside the program and, at the master, the embedding.
+// Returns, by device, its memory without the program and, on the master, the embedding.
 std::vector<double> rooms(const Plan& plan) {
   std::vector<double> bytes;
   for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
@@ -103,9 +103,9 @@ bool fits_all(const Plan& plan) {
   return true;
 }
 
-// `plan` with so many units of rows on each device; the last with any has what is left. Where that
-// leaves a device no more blocks than its window has room for, all its weights stay in memory.
-// Where there is no room for these or for messages, a window that `may_narrow` has fewer blocks.
+// Returns `plan` with so many units of rows on each device; the last device with any gets the rest.
+// If that leaves a device no more blocks than its window holds, all its weights stay in memory. If
+// these or the messages do not fit, a window that `may_narrow` gets fewer blocks.
 Plan with_units(Plan plan, const std::vector<std::int64_t>& units, std::int64_t unit,
                 bool may_narrow) {
   const auto vocab = static_cast<std::int32_t>(plan.model.vocab);
@@ -153,7 +153,7 @@ std::vector<std::int64_t> caps_of(const Plan& plan, const std::vector<std::int64
   std::vector<std::int64_t> caps;
   for (std::size_t d = 0; d < units.size(); ++d) {
     const model::Share& share = plan.devices[d].share;
-    // What streams, or is the embedding's, takes no memory.
+    // Streamed rows, or those of the embedding, take no memory.
     const bool free =
         plan.devices[d].window.streams() || (share.embedding && plan.model.tied_embeddings);
     // The master has room for all logits in any case, unless candidates are sent.
@@ -175,8 +175,8 @@ std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates, bo
   const std::int64_t total = plan.model.vocab / unit;
   std::vector<std::int64_t> units = units_by_speed(plan, unit);
   Plan made = with_units(plan, units, unit, may_narrow);
-  // Room for messages, too, depends on who has which rows.
-  for (int deal = 0; deal < kDeals && !fits_all(made); ++deal) {
+  // The memory of messages also depends on the split of rows.
+  for (int deal = 0; deal < kRetries && !fits_all(made); ++deal) {
     units = shares_within(units, caps_of(made, units, unit), weights_of(plan), total);
     give_master(units, plan.master);
     if (units[static_cast<std::size_t>(plan.master)] == total) {
@@ -198,13 +198,13 @@ std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates, bo
   return made;
 }
 
-// Whether windows are chosen, and not asked for.
+// Returns whether windows are chosen rather than requested.
 bool may_narrow(const Request& request) { return !request.window.blocks.has_value(); }
 
-// The plan of `request` with the LM head split, and heads and columns dealt where memory has room
-// beside its rows: those of the model without a vocabulary, on devices without the memory for their
-// rows and, the master, for the embedding. (Its time is no matter: the head begins when all have
-// ended.) Nothing where weights stream: what a window holds depends on the head's tiles.
+// Returns the plan of `request` with the LM head split, and heads and columns split to leave memory
+// for its rows: those of the model without a vocabulary, on devices without the memory of their
+// rows and, on the master, of the embedding. (Its time does not matter: the head begins when all
+// have ended.) Nothing if weights stream: a window's contents depend on the head's tiles.
 std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candidates) {
   Request bare = request;
   bare.model.vocab = bare.cluster.size();
@@ -234,7 +234,7 @@ std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candid
   whole.model = request.model;
   whole.candidates = candidates;
   const std::int64_t unit = unit_of(whole);
-  // Where rows by speed leave no room for heads and columns, by memory.
+  // If rows by speed leave no memory for heads and columns, by memory.
   for (const std::vector<double>& weights : {weights_of(whole), rooms(whole)}) {
     const Plan parted =
         with_units(whole, units_by(weights, whole, unit), unit, may_narrow(request));
@@ -274,7 +274,7 @@ std::variant<Plan, Infeasible> make_head_plan(Request request) {
   const std::int32_t candidates = std::exchange(request.candidates, 0);
   if (candidates > 0 && wanted == HeadPlacement::master) {
     throw Error("candidates: " + std::to_string(candidates) +
-                " with the LM head at the master, who has all logits: expected none; plan with "
+                " with the LM head at the master, which has all logits: expected none; plan with "
                 "'--head split' or '--head auto'");
   }
   const std::string no = head_obstacle(request);

@@ -8,7 +8,7 @@ namespace tandem::planner {
 
 std::string idle_devices(const Plan& plan, const Strategy& strategy,
                          const std::vector<model::Share>& shares) {
-  if (strategy.sharding.splits_positions() && !parts_positions(plan))
+  if (strategy.sharding.splits_positions() && !splits_prompt(plan))
     return {};  // only one device has a part
   const std::int64_t block = plan.model.column_block();
   const std::string columns =
@@ -31,7 +31,7 @@ std::string idle_devices(const Plan& plan, const Strategy& strategy,
              " by partition '" + plan.partition + "'\n";
   }
   if (lines.empty()) return lines;
-  // Where blocks are long, no memory makes more of them, and who has neither one nor a head gets
+  // If blocks are long, no memory makes more of them, and a device without a block or a head gets
   // nothing by any partition.
   const std::int64_t blocks = (plan.model.intermediate + block - 1) / block;
   const std::int64_t devices = plan.cluster.size();

@@ -1,6 +1,6 @@
 #pragma once
 
-// Plans that leave a device without work: there are none, and whoever asks is told why.
+// Plans never leave a device idle; requests that would are rejected with the reason.
 
 #include <optional>
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace tandem::planner {
 
-// Why `shares`, one a device of `plan`'s cluster, give some device nothing to do, and the remedy;
-// empty if all have something.
+// Returns why `shares`, one for each device of `plan`'s cluster, leave some device idle, and the
+// remedy; empty if all devices have work.
 [[nodiscard]] std::string idle_devices(const Plan& plan, const Strategy& strategy,
                                        const std::vector<model::Share>& shares);
 
-// The same of any shares: the platform has more devices than the model has heads, FFN columns or
-// layers for by `strategy`, whose stages are `groups` or, if there are none, the devices.
+// The same for any shares: returns a reason if the platform has more devices than the model has
+// heads, FFN columns or layers for with `strategy`, whose stages are `groups` or else the devices.
 [[nodiscard]] std::optional<Infeasible> too_many_devices(const Plan& plan, const Strategy& strategy,
                                                          const Groups& groups);
 

@@ -12,7 +12,7 @@ namespace tandem::planner {
 namespace {
 
 // The first layer begins with the embedding, the last ends with one sum less; those between are
-// alike. What few layers do not tell, as devices are still moving apart, more may.
+// equal. More layers may decide what few do not, as devices still drift apart in those.
 constexpr std::array<std::int64_t, 2> kTrialLayers{4, 8};
 constexpr double kHopeless = 0.98;  // what is less by so much is so with more layers, too
 
@@ -22,8 +22,8 @@ Plan of_few_layers(Plan plan, std::int64_t layers) {
   return plan;
 }
 
-// When the actions of a step end where nothing contends (model/predict/analytic.hpp), and what each
-// start waited for longest.
+// Ends of a step's actions without contention (model/predict/analytic.hpp), and what each start
+// waited for longest.
 struct Ends {
   std::vector<double> end{};
   std::vector<model::ActionIndex> waited{};  // -1: nothing
@@ -82,9 +82,10 @@ std::vector<std::vector<model::ActionIndex>> by_layer(const model::Program& prog
   return actions;
 }
 
-// What `more` layers add at least. Where the longest path, which ends with `last`, comes by the
-// same action of two layers that are alike, there is one that goes on from there as often as it
-// likes. And what all of a layer is later than one before it, each after it is beside that one.
+// Returns a lower bound on the time added by `more` layers. If the longest path, which ends with
+// `last`, passes the same action of two equal layers, it can be repeated any number of times from
+// there. And if all of a layer is later than the layer before, so is every further one by the same
+// amount.
 double least_of_more(const model::Program& program, const Ends& ends, model::ActionIndex last,
                      std::int64_t layers, std::int64_t more) {
   const auto actions = by_layer(program, layers);
@@ -117,7 +118,7 @@ double least_of_more(const model::Program& program, const Ends& ends, model::Act
 
 LeastRequestTime::LeastRequestTime(const Plan& outline)
     : layers_(outline.model.layers),
-      bounded_(outline.model.layers_alike()),
+      bounded_(outline.model.has_uniform_layers()),
       costs_(outline.cost_model()) {
   for (const std::int64_t layers : kTrialLayers) {
     if (few_.empty() || few_.back().model.layers < layers_)

@@ -80,7 +80,7 @@ void read_places(const JsonValue& value, LossModel& loss) {
   loss.most_tokens = tokens.at(1).integer(loss.least_tokens, kMostInt32);
 }
 
-// All layers that may drop, in runs one after another.
+// Reads the bands: all layers that may drop, in consecutive runs.
 void read_bands(const JsonValue& value, LossModel& loss) {
   const auto layers = static_cast<std::int32_t>(loss.model.layers);
   if (layers < 4)
@@ -158,7 +158,7 @@ LossModel read_loss(const JsonValue& root, const std::string& source) {
   const JsonValue measured = root.at("measured");
   measured.expect_keys({"settings", "documents", "bytes", "dense_bits_per_byte", "text_sha256"});
   loss.settings = measured.at("settings").integer(1, kMostInt32);
-  // For people: what was measured to get there.
+  // Informative: the amount of measurement.
   static_cast<void>(measured.at("documents").integer(1, kMostInt32));
   static_cast<void>(measured.at("bytes").integer(1, std::int64_t{1} << 52U));
   static_cast<void>(measured.at("dense_bits_per_byte").number(0.0, kMostLoss));
@@ -228,8 +228,8 @@ double LossModel::loss(const SparseAttention& sparse) const {
     std::vector<double>& of = dropped.emplace_back(level.size(), 0.0);
     for (std::int32_t layer = band.begin; layer < band.end; ++layer) {
       for (std::size_t n = 0; n < level.size(); ++n) {
-        if (sparse.heads_alike(layer, level[n], heads).size() > 1)
-          throw Error(source + ": measured with heads that drop alike, not as layer " +
+        if (sparse.head_runs(layer, level[n], heads).size() > 1)
+          throw Error(source + ": measured with heads that drop equally, not as layer " +
                       std::to_string(layer) + " of the plan by head; give each level one ratio");
         const double part = sparse.dropped(layer, level[n], 0);
         if (part > most_dropped() + kDropRounding)

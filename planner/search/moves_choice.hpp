@@ -10,26 +10,26 @@
 
 namespace tandem::planner {
 
-struct MovesWay {
+struct DecodeOption {
   DecodeMoves moves = DecodeMoves::queries;
-  std::optional<Plan> plan{};  // none: there is none, for `reason`
+  std::optional<Plan> plan{};  // none: infeasible, for `reason`
   std::string reason{};
   double seconds = 0.0;       // by the request's objective
-  double step_bytes = 0.0;    // of all messages of a new token's step
-  double prompt_bytes = 0.0;  // of the prompt's, with what migrates behind it
+  double step_bytes = 0.0;    // all messages of a new token's step
+  double prompt_bytes = 0.0;  // all messages of the prompt's step and the migration after it
 };
 
-struct MovesChoice {
-  std::vector<MovesWay> ways{};  // all that the strategy knows (Strategy::moves)
-  std::size_t taken = 0;         // of those with a plan the fastest, of equal ones the first
-  [[nodiscard]] const MovesWay& best() const { return ways[taken]; }
+struct DecodeChoice {
+  std::vector<DecodeOption> options{};  // all that the strategy supports (Strategy::moves)
+  std::size_t selected = 0;             // the fastest with a plan; ties: the first
+  [[nodiscard]] const DecodeOption& best() const { return options[selected]; }
 };
 
-// Plans each way, within memory, and takes the one that is fastest by the request's objective and
+// Plans every option within memory and selects the fastest by the request's objective and
 // evaluator. Throws as make_plan does.
-[[nodiscard]] MovesChoice choose_moves(const Request& request);
+[[nodiscard]] DecodeChoice choose_moves(const Request& request);
 
-// The line that says so: which, and what the others take.
-[[nodiscard]] std::string text_of(const MovesChoice& choice, Objective objective);
+// Describes the choice and the alternatives in one line.
+[[nodiscard]] std::string describe(const DecodeChoice& choice, Objective objective);
 
 }  // namespace tandem::planner

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a plan is to make short, and how long it is predicted to take.
+// The objective of a plan, and its predicted value.
 
 #include <cstdint>
 #include <string_view>
@@ -20,8 +20,8 @@ enum class Objective : std::uint8_t {
 // "ttft": as in `--objective`.
 [[nodiscard]] std::string_view to_string(Objective objective);
 
-// Seconds of the plan's workload, alone, by `evaluate`: what the objective calls so (throughput: of
-// the request). Throws Error for the latency of fewer than two new tokens.
+// Returns the objective of the plan's workload in seconds, for a lone request, by `evaluate`
+// (throughput: as `request`). Throws Error for the latency of fewer than two new tokens.
 [[nodiscard]] double predicted_time(const Plan& plan, Objective objective,
                                     const Evaluator& evaluate);
 

@@ -11,7 +11,7 @@
 namespace tandem::planner {
 namespace {
 
-// The phase as a request of its own; nothing where it is the whole request.
+// Returns the phase as a request of its own; nothing if it is the whole request.
 std::optional<Workload> phase_of(const Workload& whole, Objective objective) {
   if (objective == Objective::ttft) {
     if (whole.new_tokens <= 1) return std::nullopt;
@@ -21,8 +21,8 @@ std::optional<Workload> phase_of(const Workload& whole, Objective objective) {
   return Workload{.prompt_tokens = 1, .new_tokens = whole.prompt_tokens + whole.new_tokens - 1};
 }
 
-// `phase`, a plan of the phase alone, as a plan of `whole`'s request; nothing if it does not fit.
-// What concerns the prompt is not known of new tokens: that stays as in `whole`.
+// Returns `phase`, a plan of the phase alone, as a plan of `whole`'s request; nothing if it does
+// not fit. The prompt's settings are unknown for a plan of new tokens: they stay as in `whole`.
 std::optional<Plan> widened(Plan phase, const Plan& whole, Objective objective) {
   phase.workload = whole.workload;
   phase.capacity = whole.capacity;

@@ -14,7 +14,7 @@
 namespace tandem::planner {
 namespace {
 
-// Adds what `ring` takes `times` times.
+// Adds the times of `ring`, multiplied by `times`.
 void add(model::Ring& sum, const model::Ring& ring, double times) {
   if (sum.stages.empty()) sum.stages.resize(ring.stages.size());
   for (std::size_t i = 0; i < ring.stages.size(); ++i) {
@@ -32,12 +32,12 @@ void add(model::Ring& sum, const model::Ring& ring, double times) {
 // Steps of a request after its prompt's.
 double later_steps(const Plan& plan) { return static_cast<double>(plan.workload.steps() - 1); }
 
-// Of those that share a step of new tokens.
+// Returns the sequences that share a step of new tokens.
 double sequences_of(const Plan& plan) {
   return static_cast<double>(std::max<std::int64_t>(1, in_a_step(plan.reserved())));
 }
 
-// A plan like `outline`, whose model has so many layers for every device.
+// Returns a plan like `outline` whose model has so many layers for every device.
 Plan probe(const Plan& outline, std::int64_t layers) {
   Plan plan = outline;
   const std::size_t count = plan.cluster.devices().size();
@@ -82,7 +82,7 @@ model::Ring request_ring(const Plan& plan) {
 StageTimes stage_times(const Plan& outline, std::int64_t stages, const Probe& probe) {
   const auto with_layers_like = [&](std::int32_t layer) {
     Plan like = outline;
-    like.model = all_like(outline.model, layer, 2 * stages);
+    like.model = uniform_model(outline.model, layer, 2 * stages);
     return like;
   };
   const auto two_like = [&](std::int32_t layer) {
@@ -96,10 +96,10 @@ StageTimes stage_times(const Plan& outline, std::int64_t stages, const Probe& pr
     times.fixed_s.push_back(times.ring.stages[i].compute_s - first_s);
     times.layer_s.push_back({first_s});
   }
-  const std::vector<std::int32_t> alike = first_alike(outline.model);
-  for (std::size_t layer = 1; layer < alike.size(); ++layer) {
-    const auto known = static_cast<std::size_t>(alike[layer]);
-    const model::Ring others = known == layer ? two_like(alike[layer]) : model::Ring{};
+  const std::vector<std::int32_t> first = first_equal_layers(outline.model);
+  for (std::size_t layer = 1; layer < first.size(); ++layer) {
+    const auto known = static_cast<std::size_t>(first[layer]);
+    const model::Ring others = known == layer ? two_like(first[layer]) : model::Ring{};
     for (std::size_t i = 0; i < times.layer_s.size(); ++i) {
       times.layer_s[i].push_back(known == layer
                                      ? (others.stages[i].compute_s - times.fixed_s[i]) / 2.0
@@ -126,7 +126,7 @@ StageChain stage_chain(const Budget& budget) {
     const auto d = static_cast<std::size_t>(order[i]);
     problem.devices.push_back(
         {.fixed_s = times.fixed_s[i], .layer_s = mean_seconds(times.layer_s[i])});
-    if (plan.model.layers_alike()) {
+    if (plan.model.has_uniform_layers()) {
       problem.devices.back().most = most_layers(budget, d);
     } else {
       const auto fits = [&](model::Range run) {
@@ -160,33 +160,33 @@ double request_period(const Plan& plan) {
 
 std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget) {
   const Plan& plan = budget.plan();
-  const std::vector<LayerDeal> deals = layer_deals(stage_chain(budget));
-  if (deals.empty()) return std::nullopt;
+  const std::vector<LayerAssignment> assignments = layer_assignments(stage_chain(budget));
+  if (assignments.empty()) return std::nullopt;
   const std::vector<model::DeviceIndex> given = stage_order(plan);
   std::vector<model::DeviceIndex> order;
   std::vector<std::int64_t> layers(given.size(), 0);
-  for (const std::size_t place : deals.front().order) {
+  for (const std::size_t place : assignments.front().order) {
     order.push_back(given[place]);
-    layers[static_cast<std::size_t>(given[place])] = deals.front().layers[place];
+    layers[static_cast<std::size_t>(given[place])] = assignments.front().layers[place];
   }
   return layer_shares(plan.model, order, plan.master, layers);
 }
 
-std::vector<LayerDeal> layer_deals(const StageChain& chain) {
+std::vector<LayerAssignment> layer_assignments(const StageChain& chain) {
   const std::optional<ChainSplit> split = fastest_chain(chain.problem);
-  std::vector<LayerDeal> deals;
+  std::vector<LayerAssignment> assignments;
   if (chain.stages.empty()) {
-    if (split) deals.push_back({.layers = split->layers, .order = split->order});
-    return deals;
+    if (split) assignments.push_back({.layers = split->layers, .order = split->order});
+    return assignments;
   }
   std::vector<std::size_t> given(chain.stages.size());
   std::iota(given.begin(), given.end(), std::size_t{0});
   for (const std::vector<std::size_t>& order : {split ? split->order : given, given}) {
-    if (!deals.empty() && deals.front().order == order) continue;
+    if (!assignments.empty() && assignments.front().order == order) continue;
     if (auto layers = runs_in(chain, order))
-      deals.push_back({.layers = *std::move(layers), .order = order});
+      assignments.push_back({.layers = *std::move(layers), .order = order});
   }
-  return deals;
+  return assignments;
 }
 
 std::optional<std::vector<std::int64_t>> fastest_runs(const Budget& budget, std::int64_t samples) {
@@ -204,7 +204,7 @@ std::optional<std::vector<std::int64_t>> fastest_runs(const Budget& budget, std:
 }
 
 std::optional<RateBound> rate_bound(const Plan& plan) {
-  if (has_groups(plan) || !plan.model.layers_alike()) return std::nullopt;
+  if (has_groups(plan) || !plan.model.has_uniform_layers()) return std::nullopt;
   Plan outline = plan;
   outline.devices.clear();
   std::vector<double> exchange;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Layers and order of a pipeline's devices by the rate of what goes round them.
+// The layers and order of a pipeline's devices that maximise its rate.
 
 #include <cstdint>
 #include <functional>
@@ -15,67 +15,68 @@
 
 namespace tandem::planner {
 
-// Seconds from request to request, where as many go round the stages of `plan` as it has steps in
-// flight: the law (model/predict/pipeline_law.hpp) of all that a typical request takes of each
-// stage, its prompt and its new tokens. Where several share a step, from group to group of them.
+// Returns the seconds from request to request with as many in circulation as `plan` has steps in
+// flight: the law (model/predict/pipeline_law.hpp) applied to the times of a typical request,
+// prompt and new tokens, in each stage. If several requests share a step, from group to group of
+// them.
 [[nodiscard]] double request_period(const Plan& plan);
 
-// What a typical request takes of each stage in all, with those that share its steps.
+// Returns the times of a typical request in each stage, with those that share its steps.
 [[nodiscard]] model::Ring request_ring(const Plan& plan);
 
-// The outline with so many layers for each stage, of its model's.
+// Returns the outline with so many of its model's layers in each stage.
 using Probe = std::function<Plan(const Plan& outline, std::int64_t layers)>;
 
-// What a typical request takes of stages whose layers are not searched yet.
+// Times of a typical request in stages without assigned layers.
 struct StageTimes {
-  Plan one;                                    // a layer for each stage, all like the first
+  Plan one;                                    // one layer for each stage, all equal to the first
   model::Ring ring{};                          // request_ring of it
   std::vector<double> fixed_s{};               // by stage, whatever its layers
   std::vector<std::vector<double>> layer_s{};  // by stage and layer
 };
-// With t(l, n) what n layers like l take at a stage,
+// With t(l, n) the time of n layers equal to l in a stage,
 //   fixed = 2 t(0, 1) - t(0, 2), layer l = (t(l, 2) - fixed) / 2
 [[nodiscard]] StageTimes stage_times(const Plan& outline, std::int64_t stages, const Probe& probe);
 
-// Their mean.
+// Returns their mean.
 [[nodiscard]] double mean_seconds(const std::vector<double>& layers);
 
-// Stages whose layers are searched: as devices of a chain, by the mean of layers, and where these
-// are not alike (Transformer::layers_alike) with each layer's own seconds; else `stages` is empty.
+// Stages without assigned layers: as devices of a chain, by mean layer time. If layers are not
+// uniform (Transformer::has_uniform_layers), `stages` has each layer's own time; else it is empty.
 struct StageChain {
   ChainProblem problem{};
   std::vector<RunStage> stages{};
 };
-// Of the devices by themselves, in stage_order: the seconds of a whole request.
+// Returns the chain of single devices, in stage_order, with the seconds of a whole request.
 [[nodiscard]] StageChain stage_chain(const Budget& budget);
 
-struct LayerDeal {
+struct LayerAssignment {
   std::vector<std::int64_t> layers{};  // by stage
   std::vector<std::size_t> order{};    // of stages
 };
-// fastest_chain's. Of layers that are not alike the runs of least period
-// (partition/exact/run_splits.hpp) in the order that is best for layers of the mean time, and in
-// the order given, whichever fit.
-[[nodiscard]] std::vector<LayerDeal> layer_deals(const StageChain& chain);
-
-// The shares with the least request_period within the budget; nothing if the layers do not fit. Of
-// `budget.plan()` shares are not read. Exact as fastest_chain is, where layers are alike, nothing
-// shares a link and no stage is told of a step late; of other layers the first of layer_deals.
+// Returns fastest_chain's result. For non-uniform layers, the runs of least period
+// (partition/exact/run_splits.hpp) in the best order for layers of the mean time, and in the given
+// order, as far as they fit.
+[[nodiscard]] std::vector<LayerAssignment> layer_assignments(const StageChain& chain);
+// Returns the shares with the least request_period within the budget; nothing if the layers do not
+// fit. Shares of `budget.plan()` are not read. Exact as fastest_chain is if layers are uniform, no
+// link is shared and every stage is informed of steps in time; for other layers the first of
+// layer_assignments.
 [[nodiscard]] std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget);
 
-// By device, how many layers that are not alike each has in the runs of least period
+// Returns, by device, the number of non-uniform layers in the runs of least period
 // (partition/exact/run_splits.hpp), devices in stage_order. Nothing if none fit.
 [[nodiscard]] std::optional<std::vector<std::int64_t>> fastest_runs(const Budget& budget,
                                                                     std::int64_t samples);
 
-// What no split of the layers, whole or in parts, over all devices of `plan`, a stage each, and no
-// order of them can be faster than.
+// Lower bound on the period over all splits of the layers, whole or in parts, over all devices of
+// `plan`, one stage each, and over all orders.
 struct RateBound {
   double planned_s = 0.0;      // request_period
-  double lower_bound_s = 0.0;  // at most that
+  double lower_bound_s = 0.0;  // not above planned_s
   bool exact = false;          // whether orders were searched exactly
 };
-// Nothing where a stage is of several devices, which may be faster, and where layers are not alike.
+// Nothing if a stage has several devices, which may be faster, or if layers are not uniform.
 [[nodiscard]] std::optional<RateBound> rate_bound(const Plan& plan);
 
 }  // namespace tandem::planner

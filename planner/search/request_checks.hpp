@@ -1,6 +1,6 @@
 #pragma once
 
-// What of a request for a plan contradicts itself, or its strategy, before anything is planned.
+// Checks for requests that contradict themselves or their strategy, before planning.
 
 #include "model/cluster/cluster.hpp"
 #include "planner/search/search.hpp"
@@ -8,14 +8,14 @@
 
 namespace tandem::planner {
 
-// Each throws Error, as whoever asked says it.
+// Each throws Error in terms of the request's flags.
 void check_window(const Request& request);
 void check_tiles(const Request& request, const Strategy& strategy);
 void check_sparse(const Request& request, const Strategy& strategy);
 void check_gathering(const Request& request, const Strategy& strategy);
 
-// Whether a device of `cluster` has others whose weights could come to it
-// (Request::gather_weights): one alone gathers from nobody.
+// Returns whether devices of `cluster` can gather weights from others (Request::gather_weights):
+// not a device alone.
 [[nodiscard]] bool can_gather(const model::Cluster& cluster);
 
 }  // namespace tandem::planner

@@ -95,7 +95,7 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
   return plan;
 }
 
-// What the shortage has been counted with.
+// Describes the windows for which the shortage was counted.
 std::string least_text(const std::vector<Window>& windows) {
   Window least;
   for (const Window window : windows) {
@@ -108,7 +108,7 @@ std::string least_text(const std::vector<Window>& windows) {
          " retained, on devices that have a disk\n";
 }
 
-// A window that was asked for needs a disk.
+// A requested window needs a disk.
 void check_disk(const Plan& plan, std::size_t d, Window window) {
   const model::Device& device = plan.cluster.devices()[d];
   if (!window.streams() || device.disk_bandwidth.value() > 0.0) return;
@@ -117,27 +117,27 @@ void check_disk(const Plan& plan, std::size_t d, Window window) {
               "'tandem:disk_bandwidth' in the platform; give it one, or plan with '--window all'");
 }
 
-// Of the memory of a device, what shares alone do not tell: receive buffers and messages, its
-// session, and that weights lie in whole pages.
+// Returns the memory of a device that shares do not determine: receive buffers and messages, its
+// session, and the padding of weights to whole pages.
 double beyond_shares(const Plan& plan, std::size_t d, const model::MemoryUse& use) {
   const DevicePlan& device = plan.devices[d];
   return use.buffers + (use.program - plan.profiles[d].program_bytes) +
          (use.weights - weight_bytes(plan.model, device.share, device.window));
 }
 
-// That, by device, if every device takes part in everything: about what any shares need. Shares are
-// sought within it, before their own graphs can tell.
+// Returns that, by device, if every device takes part in everything: approximately what any shares
+// need. Shares are searched within it, before they have graphs.
 std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int32_t rounds,
                                    const Groups& groups) {
-  const std::vector<double> alike(plan.profiles.size(), 1.0);
+  const std::vector<double> equal(plan.profiles.size(), 1.0);
   const std::vector<model::Share> shares =
       !groups.empty()                  ? even_group_shares(plan, groups)
-      : strategy.sharding.replicates() ? alike_shares(plan, strategy)
+      : strategy.sharding.replicates() ? uniform_shares(plan, strategy)
       : strategy.sharding.splits_layers()
           ? layer_shares(plan.model, stage_order(plan), plan.master,
-                         proportional_shares(alike, plan.model.layers), rounds)
+                         proportional_shares(equal, plan.model.layers), rounds)
           : to_shares(plan.model, plan.master,
-                      strategy.sharding.splits_heads() ? proportional_split(plan.model, alike)
+                      strategy.sharding.splits_heads() ? proportional_split(plan.model, equal)
                                                        : master_alone(plan));
   plan.devices.clear();
   for (const model::Share& share : shares) plan.devices.push_back({.share = share, .memory = {}});
@@ -148,7 +148,7 @@ std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int
   return bytes;
 }
 
-// The search for a plan: what it is for, and the fastest so far.
+// The search for a plan: its input, and the fastest plan so far.
 class PlanSearch {
  public:
   PlanSearch(const Request& request, const Strategy& strategy, const Sums& sums)
@@ -177,18 +177,18 @@ class PlanSearch {
   }
 
  private:
-  // Tries the shares that fit beside `windows`; whether there might be more, or faster ones, with
-  // less of the weights in memory.
+  // Tries the shares that fit beside `windows`; returns whether there might be more, or faster
+  // ones, with fewer weights in memory.
   bool try_windows(const std::vector<Window>& windows) {
     while (true) {
       const std::vector<double> before = exchange_;
       const bool wants_room = try_shares(windows);
-      // Where some needed more for messages than was thought, others are sought with that.
+      // If some shares needed more memory for messages than assumed, searches again with that.
       if (exchange_ == before) return wants_room;
     }
   }
 
-  // Of devices that are alike several ways to share come to the same.
+  // With equal devices several candidates are the same.
   static void drop_repeated(std::vector<Shares>& all) {
     for (auto at = all.begin(); at != all.end();)
       at = std::find(all.begin(), at, *at) == at ? at + 1 : all.erase(at);
@@ -199,7 +199,7 @@ class PlanSearch {
     const bool streams = std::ranges::any_of(windows, &Window::streams);
     ShareCandidates found =
         candidates(budget, streams ? split_time(outline_, budget, request_->window) : SplitTime{});
-    if (head_unit(outline_) > 1 && is_sought(outline_.partition)) {
+    if (head_unit(outline_) > 1 && is_searched(outline_.partition)) {
       for (Shares& shares : found.shares) take_whole_kv_heads(outline_.model, shares);
     }
     drop_repeated(found.shares);
@@ -310,11 +310,11 @@ namespace {
 Plan likely_plan(const Request& request, const Strategy& strategy, const AllreduceChoice& wanted) {
   Plan plan = outline(request, strategy, {.allreduce = wanted, .layout = {}});
   if (strategy.sharding.replicates()) {
-    for (const model::Share& share : alike_shares(plan, strategy))
+    for (const model::Share& share : uniform_shares(plan, strategy))
       plan.devices.push_back({.share = share, .memory = {}});
     return plan;
   }
-  const bool by_speed = is_sought(plan.partition);
+  const bool by_speed = is_searched(plan.partition);
   const Split split =
       proportional_split(plan.model, by_speed ? capacities(plan) : given_proportions(plan));
   for (const model::Share& share : to_shares(plan.model, plan.master, split))
@@ -340,8 +340,8 @@ class Answers {
   std::deque<Known> known_;  // whose answers stay where they are
 };
 
-// Auto, where asked for, is the first candidate with which there is a plan, then the fastest one
-// with the shares of that plan.
+// Auto, where requested, is the first candidate that has a plan, then the fastest one with the
+// shares of that plan.
 Answer make_auto_plan(const Request& request, const Strategy& strategy,
                       const AllreduceChoice& wanted) {
   const Proximity layout =
@@ -388,9 +388,9 @@ void set_tiles(Plan& plan, std::int32_t tiles) {
   }
 }
 
-// The plan with as many tiles as make it fastest, of those whose messages fit: of all rows, or,
-// with levels, of those that travel at each. Tiles are of prompts: new tokens take the same time
-// with any.
+// Returns the plan with the fastest number of tiles among those whose messages fit: of all rows or,
+// with levels, of the rows that travel at each. Only prompts have tiles: new tokens take the same
+// time with any.
 Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
   const Plan found = plan;  // with its memory
   if (plan.cluster.size() == 1) plan.tiles = 0;

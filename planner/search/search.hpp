@@ -1,6 +1,7 @@
 #pragma once
 
-// From cluster, model and workload to a plan, or to the reason why there is none.
+// The planner's entry: from cluster, model and workload to a plan, or to the reason for
+// infeasibility.
 
 #include <cstdint>
 #include <optional>
@@ -16,22 +17,22 @@
 
 namespace tandem::planner {
 
-// The shares of the shortest predicted request.
+// The shares with the shortest predicted request.
 inline constexpr std::string_view kAutoPartition = "auto";
-// The shares of the least equation 5 (partition/equation5.hpp); of layers, see fastest_layers.
+// The shares that minimise equation 5 (partition/equation5.hpp); of layers, see fastest_layers.
 inline constexpr std::string_view kExactPartition = "exact";
 
-// Of layers: those of Halda's objective (partition/exact/streamed_layers.hpp).
+// Layers by Halda's objective (partition/exact/streamed_layers.hpp).
 inline constexpr std::string_view kHaldaPartition = "halda";
 
-// Of a pipeline's rounds.
+// Upper limit of a pipeline's rounds.
 inline constexpr std::int32_t kMostRounds = 64;
 
-// Who computes logits: the master, all devices some of them, or what makes the request faster.
+// The placement of the LM head: master, rows on all devices, or the faster of both.
 enum class HeadPlacement : std::uint8_t { master, split, automatic };
 
-// Of new tokens that have one owner: whether it computes the FFN alone, shares it out to all
-// devices, which have its weights, or does what makes the request faster (token_ffn.hpp).
+// The FFN of new tokens with one owner: computed by the owner alone, shared by all devices, which
+// hold its weights, or the faster of both (token_ffn.hpp).
 enum class TokenFfn : std::uint8_t { owner, shared, automatic };
 
 struct Request {
@@ -40,61 +41,59 @@ struct Request {
   std::string strategy = "tensor";
   // auto | galaxy | exact | halda | equal | proportions "A:B:C", one a device.
   std::string partition{kAutoPartition};
-  // A collective, or auto: the fastest by `evaluate`; "PROMPT,DECODE" for one of each. None
-  // given: the strategy's own.
+  // A collective, or auto: the fastest by `evaluate`; "PROMPT,DECODE" for one of each. None given:
+  // the strategy's default.
   std::optional<std::string> allreduce{};
-  // Where the strategy knows of tiles: so many; none given: as many as make the request fastest by
-  // `evaluate`, of 0, 1, 2 and 4.
+  // The number of tiles, if the strategy supports them; none given: the fastest of 0, 1, 2 and 4 by
+  // `evaluate`.
   std::optional<std::int32_t> tiles{};
-  DecodeMoves decode_moves = DecodeMoves::queries;  // of those that the strategy knows
+  DecodeMoves decode_moves = DecodeMoves::queries;  // of those that the strategy supports
   TokenFfn token_ffn = TokenFfn::owner;
   bool gather_weights = false;  // where the strategy can (Plan::gather_weights)
   Evaluator evaluate = model::evaluate_analytic;
   std::string master{};  // device name; empty: the first
   Workload workload;
-  Capacity capacity{};  // to reserve memory for, besides the workload's
-  // One a device; empty: nominal_profile of each device. Emulation slowdown already applied.
+  Capacity capacity{};  // reserved in addition to the workload's
+  // One for each device; empty: nominal_profile of each device. Emulation slowdown already applied.
   std::vector<model::DeviceProfile> profiles{};
   WindowRequest window{};
   model::ReleaseRule release = model::ReleaseRule::early;
-  // No device may use more, whatever the platform says; the plan's cluster has what is left.
+  // Upper limit of every device's memory, whatever the platform says; also limits the plan's
+  // cluster.
   std::optional<model::Bytes> memory_limit{};
-  // `throughput` where several steps are in flight (rate_search.hpp): the time from request to
-  // request; where only one is, or weights stream, as `request`.
+  // `throughput` with several steps in flight (rate_search.hpp): the time from request to request;
+  // with one step in flight, or if weights stream, as `request`.
   Objective objective = Objective::request;
-  // Of a strategy with stages: how often a step goes round the devices, each of which has as many
-  // runs of layers; none given: as often as makes the request fastest, more than once only where
-  // weights stream.
+  // Strategies with stages: how often a step goes round the devices, each of which has as many runs
+  // of layers; none given: the fastest number, above one only if weights stream.
   std::optional<std::int32_t> rounds = 1;
-  // Of a strategy with stages: which devices share the layers of one, as group_search.hpp reads it.
-  // Empty: each has layers of its own.
+  // Strategies with stages: the devices that share the layers of a stage, in the syntax of
+  // group_search.hpp. Empty: one device a stage.
   std::string groups{};
-  // How groups compute prompts: kGalaxyGroups, then with tiles as for strategy galaxy, or empty.
+  // How groups compute prompts: kGalaxyGroups, with tiles as in strategy galaxy, or empty.
   std::string group_strategy{};
   model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
   HeadPlacement head = HeadPlacement::master;       // of the LM head (head_search.hpp)
-  // Where the head is split: how many of its best logits each device sends (Plan::candidates); 0:
-  // all of them.
+  // Split head: number of best logits that each device sends (Plan::candidates); 0: all of them.
   std::int32_t candidates = 0;
-  std::optional<SparseRequest> sparse{};  // where the strategy knows of it
+  std::optional<SparseRequest> sparse{};  // if the strategy supports it
 };
 
-// The cluster cannot hold or run the model as requested. One line a device that lacks memory.
+// The cluster cannot hold or run the model as requested. One line for each device short of memory.
 struct Infeasible {
   std::string reason;
 };
 
-// A validated plan, or why there is none. With partition auto, of all shares that were tried the
-// fastest by the analytic evaluator; with `throughput` the
-// one with the highest rate by the law of recurrent pipelines, devices in the order that is best
-// for it; with `ttft` and `latency` as make_phase_plan (phase_search.hpp) says. With an all-reduce
-// to choose, that is done for shares by speed, and for those found with the star (or what else
-// fits); shares are made again for either, and the fastest of the three plans is taken. With a
-// window to choose, weights are streamed where no split keeps them all in memory or, with partition
-// auto, where that is predicted to be faster; then, and with a given window, shares go by speed and
-// disk as far as what must be in memory allows, and every device keeps as much as it can. Throws
-// Error for a request that makes no sense (unknown names, proportions of the wrong number, more
-// tokens than the context).
+// Returns a validated plan, or why there is none. With partition auto, the fastest of all tried
+// shares by the analytic evaluator; with `throughput` the plan with the highest rate by the law of
+// recurrent pipelines, devices in the best order for it; with `ttft` and `latency` see
+// make_phase_plan (phase_search.hpp). If the all-reduce is to be chosen, it is chosen for shares by
+// speed and for the shares found with the star (or another that fits); shares are then found again
+// for either, and the fastest of the three plans is returned. If the window is to be chosen,
+// weights are streamed only if no split keeps them all in memory or, with partition auto, if that
+// is predicted to be faster; then, and with a given window, shares follow speed and disk within the
+// memory needed, and every device keeps as much as it can. Throws Error for a contradictory request
+// (unknown names, the wrong number of proportions, more tokens than the context).
 [[nodiscard]] std::variant<Plan, Infeasible> make_plan(const Request& request);
 
 }  // namespace tandem::planner

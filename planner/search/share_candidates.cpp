@@ -29,15 +29,14 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
       if (std::optional<Split> exact = exact_split(budget))
         found.splits.push_back(*std::move(exact));
     }
-    // Where rows are parted, too, the search may end where heads and columns have no device in
-    // common.
+    // If rows are split as well, the search may end where no device has both heads and columns.
     const auto fits = [&](const Split& split) { return budget.fits(split); };
     if (head_unit(plan) == 1 && sharding_of(plan).splits_rows() &&
         std::ranges::none_of(found.splits, fits)) {
       if (std::optional<Split> exact = exact_split(budget)) found.splits = {*std::move(exact)};
     }
   }
-  // What does not fit is split as well, so that the shortage can be told.
+  // What does not fit is split as well, so that the shortage can be reported.
   if (plan.partition == "galaxy" || (plan.partition == kAutoPartition && found.splits.empty())) {
     found.splits = {galaxy_split(budget, capacities(plan))};
   } else if (plan.partition == kExactPartition) {
@@ -52,7 +51,7 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
   return candidates;
 }
 
-// What the layers of a whole request take of each device whose weights may stream, by device.
+// Returns, by device, the times of a whole request's layers on devices whose weights may stream.
 std::vector<StreamingDevice> streaming_devices(const Plan& plan, const Budget& budget) {
   const ChainProblem chain = stage_chain(budget).problem;
   const std::vector<model::DeviceIndex> order = stage_order(plan);
@@ -90,9 +89,9 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
   const bool balances = chooses || exact || halda || plan.partition == "galaxy";
   const std::vector<double> weights = balances ? capacities(plan) : given_proportions(plan);
   const bool rate = by_rate(plan, request.objective);
-  // Where it matters which layers a device has.
+  // If layers differ.
   std::optional<std::vector<std::int64_t>> runs;
-  if ((chooses || exact) && rounds == 1 && !plan.model.layers_alike())
+  if ((chooses || exact) && rounds == 1 && !plan.model.has_uniform_layers())
     runs = fastest_runs(budget, rate ? samples_in_flight(plan) : 1);
   std::vector<std::int64_t> first;
   if (balances) first = balanced_layers(budget, weights);
@@ -113,7 +112,7 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
     const auto layers = halda_layers(streaming_devices(plan, budget), plan.model.layers, rounds);
     if (layers) first = *layers;
   }
-  // Layers that do not fit anywhere are split as well, so that the shortage can be told.
+  // Layers that do not fit anywhere are split as well, so that the shortage can be reported.
   if (std::accumulate(first.begin(), first.end(), std::int64_t{0}) < plan.model.layers)
     first = proportional_shares(weights, plan.model.layers);
   add(first);
@@ -147,21 +146,21 @@ void refuse_searched_shares(const Plan& plan) {
               "': expected auto, galaxy, equal or proportions A:B:C, one a device");
 }
 
-// Shares as `tensor` has them, and those by which rows are dealt best: by speed, and alike.
+// Shares as `tensor` has them, and those that split rows best: by speed, and equally.
 ShareCandidates gathering_candidates(const Plan& plan, const Budget& budget) {
   ShareCandidates candidates = split_shares(plan, budget, {});
   if (plan.partition != kAutoPartition) return candidates;
-  const std::vector<double> alike(plan.profiles.size(), 1.0);
+  const std::vector<double> equal(plan.profiles.size(), 1.0);
   candidates.shares.push_back(shares_in_parts(plan, capacities(plan)));
-  candidates.shares.push_back(shares_in_parts(plan, alike));
+  candidates.shares.push_back(shares_in_parts(plan, equal));
   return candidates;
 }
 
-// Whole shares, of which each device computes a part. Memory does not bear on parts.
+// Whole shares, of which each device computes a part. Memory does not limit parts.
 ShareCandidates part_candidates(const Plan& plan) {
-  const std::vector<double> alike(plan.profiles.size(), 1.0);
+  const std::vector<double> equal(plan.profiles.size(), 1.0);
   if (plan.partition == kAutoPartition) {
-    return {.shares = {shares_in_parts(plan, capacities(plan)), shares_in_parts(plan, alike)}};
+    return {.shares = {shares_in_parts(plan, capacities(plan)), shares_in_parts(plan, equal)}};
   }
   if (plan.partition == "galaxy") return {.shares = {shares_in_parts(plan, capacities(plan))}};
   refuse_searched_shares(plan);
@@ -195,7 +194,7 @@ std::vector<std::int64_t> most_positions(const Plan& plan, const Budget& budget)
   return most;
 }
 
-// Whole shares, of which each device keeps the keys and values of some positions of the prompt.
+// Whole shares, with each device caching some positions of the prompt.
 ShareCandidates position_candidates(const Plan& plan, const Budget& budget) {
   const bool chooses = plan.partition == kAutoPartition;
   if (!chooses && plan.partition != "galaxy") {
@@ -203,7 +202,7 @@ ShareCandidates position_candidates(const Plan& plan, const Budget& budget) {
     return {.shares = {
                 shares_by_position(plan, positions_in_proportion(plan, given_proportions(plan)))}};
   }
-  if (!parts_positions(plan)) return {.shares = {alike_shares(plan, find_strategy(plan.strategy))}};
+  if (!splits_prompt(plan)) return {.shares = {uniform_shares(plan, find_strategy(plan.strategy))}};
   const std::vector<double> speeds = capacities(plan);
   const std::vector<std::int64_t> most = most_positions(plan, budget);
   ShareCandidates candidates;
@@ -272,11 +271,11 @@ Shares whole_shares(const Plan& plan) {
   return shares;
 }
 
-Shares alike_shares(const Plan& plan, const Strategy& strategy) {
-  const std::vector<double> alike(plan.profiles.size(), 1.0);
-  if (strategy.sharding.divides_work()) return shares_in_parts(plan, alike);
+Shares uniform_shares(const Plan& plan, const Strategy& strategy) {
+  const std::vector<double> equal(plan.profiles.size(), 1.0);
+  if (strategy.sharding.divides_work()) return shares_in_parts(plan, equal);
   if (strategy.sharding.splits_positions())
-    return shares_by_position(plan, positions_in_proportion(plan, alike));
+    return shares_by_position(plan, positions_in_proportion(plan, equal));
   return whole_shares(plan);
 }
 
@@ -305,7 +304,7 @@ ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Bu
   return {.shares = {to_shares(plan.model, plan.master, master_alone(plan))}};
 }
 
-bool is_sought(const std::string& partition) {
+bool is_searched(const std::string& partition) {
   return partition == kAutoPartition || partition == kExactPartition || partition == "galaxy";
 }
 

@@ -22,7 +22,7 @@ double prompt_bytes(const Plan& plan) {
   return bytes;
 }
 
-// Of the layers' weights, what devices have not of their own, together.
+// Returns the bytes of the layers' weights that devices do not hold themselves, in total.
 double lacking_bytes(const Plan& plan) {
   const model::Transformer& t = plan.model;
   const auto all = [](std::int64_t size) {
@@ -39,7 +39,7 @@ double lacking_bytes(const Plan& plan) {
   return static_cast<double>(bytes);
 }
 
-SpWay way_of(Request request, const std::string& strategy) {
+SpOption option_of(Request request, const std::string& strategy) {
   request.strategy = strategy;
   request.gather_weights =
       request.gather_weights && find_strategy(strategy).sharding.gather_weights;
@@ -52,30 +52,32 @@ SpWay way_of(Request request, const std::string& strategy) {
   return {.plan = std::move(plan), .reason = {}, .seconds = seconds, .prompt_bytes = bytes};
 }
 
-// Of devices that hold all weights; where these do not fit in memory, or the request says so, of
-// devices that gather them.
-SpWay ntp_way(const Request& request, const Strategy& ntp) {
-  SpWay way = way_of(request, ntp.name);
-  const bool fits = way.plan && !way.plan->streams();
+// With all weights on each device; if these do not fit, or the request says so, with gathered
+// weights.
+SpOption ntp_way(const Request& request, const Strategy& ntp) {
+  SpOption option = option_of(request, ntp.name);
+  const bool fits = option.plan && !option.plan->streams();
   if (fits || request.gather_weights || !ntp.sharding.gather_weights ||
       request.window.blocks.value_or(0) > 0 || !can_gather(request.cluster))
-    return way;
+    return option;
   Request gathering = request;
   gathering.gather_weights = true;
-  SpWay gathered = way_of(gathering, ntp.name);
-  const bool better = gathered.plan && (!way.plan || gathered.seconds < way.seconds);
-  return better ? gathered : way;
+  SpOption gathered = option_of(gathering, ntp.name);
+  const bool better = gathered.plan && (!option.plan || gathered.seconds < option.seconds);
+  return better ? gathered : option;
 }
 
-bool gathers(const SpWay& way) { return way.plan && way.plan->gather_weights; }
+bool gathers(const SpOption& option) { return option.plan && option.plan->gather_weights; }
 
 const char* name_of(bool ntp) { return ntp ? "SP-NTP" : "SP-TP"; }
 
-std::string text_of(const SpWay& way, bool ntp) {
-  const std::string name = std::string(name_of(ntp)) + (gathers(way) ? ", weights gathered" : "");
-  if (!way.plan) return name + ": no plan (" + way.reason.substr(0, way.reason.find('\n')) + ")";
-  return name + ": " + model::to_text(model::Seconds{way.seconds}) + ", a prompt's messages " +
-         model::to_text(model::Bytes{way.prompt_bytes});
+std::string describe(const SpOption& option, bool ntp) {
+  const std::string name =
+      std::string(name_of(ntp)) + (gathers(option) ? ", weights gathered" : "");
+  if (!option.plan)
+    return name + ": no plan (" + option.reason.substr(0, option.reason.find('\n')) + ")";
+  return name + ": " + model::to_text(model::Seconds{option.seconds}) + ", a prompt's messages " +
+         model::to_text(model::Bytes{option.prompt_bytes});
 }
 
 }  // namespace
@@ -93,7 +95,7 @@ SpChoice choose_sp(const Request& request) {
   const Strategy& ntp = find_strategy(request.strategy);
   const std::string split = with_split_weights(ntp);
   require(!split.empty(), "choose_sp: of a strategy with two ways");
-  SpChoice choice{.ntp = ntp_way(request, ntp), .tp = way_of(request, split)};
+  SpChoice choice{.ntp = ntp_way(request, ntp), .tp = option_of(request, split)};
   const std::int64_t devices = request.cluster.size();
   choice.rule = sp_rule(t.hidden, request.workload.prompt_tokens, devices);
   if (choice.tp.plan) choice.gathered_bytes = lacking_bytes(*choice.tp.plan);
@@ -102,11 +104,11 @@ SpChoice choose_sp(const Request& request) {
   return choice;
 }
 
-std::string text_of(const SpChoice& choice, Objective objective) {
+std::string describe(const SpChoice& choice, Objective objective) {
   const SpRule& rule = choice.rule;
   const auto figure = [](double value) { return model::fixed(value, 3); };
   std::string text = "objective " + std::string(to_string(objective)) + ", " +
-                     text_of(choice.ntp, true) + "; " + text_of(choice.tp, false) +
+                     describe(choice.ntp, true) + "; " + describe(choice.tp, false) +
                      "; taken: " + name_of(choice.takes_ntp) + '\n';
   text += "the paper's rule (appendix A): h / L = " + figure(rule.ratio) + " against " +
           figure(rule.attention_limit) +

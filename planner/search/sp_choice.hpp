@@ -1,7 +1,7 @@
 #pragma once
 
-// The choice between CSPS's two ways to part a prompt's rows, SP-NTP (strategy/csps.cpp) and SP-TP
-// (strategy/galaxy.cpp: the same exchange), and the paper's rule for it.
+// The choice between CSPS's two variants of sequence parallelism, SP-NTP (strategy/csps.cpp) and
+// SP-TP (strategy/galaxy.cpp: the same exchange), and the paper's rule for it.
 
 #include <cstdint>
 #include <optional>
@@ -13,22 +13,22 @@
 namespace tandem::planner {
 
 // One of the two.
-struct SpWay {
-  std::optional<Plan> plan{};  // none: there is none, for `reason`
+struct SpOption {
+  std::optional<Plan> plan{};  // none: infeasible, for `reason`
   std::string reason{};
   double seconds = 0.0;       // by the request's objective
-  double prompt_bytes = 0.0;  // of all messages of the prompt's step, counted in its graph
+  double prompt_bytes = 0.0;  // all messages of the prompt's step, counted in its graph
 };
 
-// CSPS, appendix A: whether SP-NTP sends less than SP-TP in a layer where weights lie split by
-// heads, so that SP-NTP must gather them first. N devices, L tokens, h hidden size, as many
-// key/value heads as query heads:
+// CSPS, appendix A: whether SP-NTP sends less than SP-TP in a layer if weights are split by heads,
+// so that SP-NTP must gather them first. N devices, L tokens, h hidden size, as many key/value
+// heads as query heads:
 //   attention alone     4 h^2 (N - 1) + 4 L h (N - 1) / N < 2 L h (N - 1)
 //                       that is h / L < (1 - 2 / N) / 2
-//   with the FFN        8 h^2 more a device gathered, as much again of L h (N - 1) by SP-TP
+//   with the FFN        8 h^2 more a gathered device; SP-TP sends 2 L h (N - 1) once more
 //                       that is h / L < (1 - 1 / N) / 3
-// Of two devices the first is never so, where the paper says always. A gathered matrix of the FFN
-// counts as if it were hidden x 4 hidden, ungated, as in the paper's time.
+// With two devices the first never holds, where the paper says always. A gathered FFN matrix counts
+// as hidden x 4 hidden, ungated, as in the paper.
 struct SpRule {
   double ratio = 0.0;            // h / L
   double attention_limit = 0.0;  // of the ratio
@@ -39,24 +39,23 @@ struct SpRule {
 [[nodiscard]] SpRule sp_rule(std::int64_t hidden, std::int64_t tokens, std::int64_t devices);
 
 struct SpChoice {
-  SpWay ntp{};
-  SpWay tp{};
+  SpOption ntp{};
+  SpOption tp{};
   SpRule rule{};
-  // Of weights: what SP-NTP would have to gather of all layers if they lay split as SP-TP's plan
-  // has them, if there is one. Unless the plan gathers them every device has them all.
+  // Bytes that SP-NTP would gather for all layers if weights were split as in SP-TP's plan, if
+  // there is one. Unless the plan gathers weights, every device has them all.
   double gathered_bytes = 0.0;
-  bool takes_ntp = false;  // where there is either plan, the faster one; equal times: SP-NTP
-  [[nodiscard]] const SpWay& taken() const { return takes_ntp ? ntp : tp; }
+  bool takes_ntp = false;  // the faster plan, if there is any; ties: SP-NTP
+  [[nodiscard]] const SpOption& selected() const { return takes_ntp ? ntp : tp; }
 };
 
-// Plans both ways, `request.strategy` and what it is with split weights
-// (with_split_weights); the first with weights that are gathered (Plan::gather_weights)
-// where the request says so, and where that is faster than to stream them, or the only plan there
-// is; then their bytes are among its messages. Takes the one that is faster by the request's
-// objective and evaluator. Throws as make_plan does.
+// Plans both variants: `request.strategy` and its counterpart with split weights
+// (with_split_weights). The first gathers weights (Plan::gather_weights) if the request says so, or
+// if that is faster than streaming them or the only feasible plan; their bytes then count among its
+// messages. Selects the faster by the request's objective and evaluator. Throws as make_plan does.
 [[nodiscard]] SpChoice choose_sp(const Request& request);
 
-// The lines that say so: both times, counted bytes, what the rule says and where they disagree.
-[[nodiscard]] std::string text_of(const SpChoice& choice, Objective objective);
+// Describes the choice in lines: both times, counted bytes, the rule's answer and any disagreement.
+[[nodiscard]] std::string describe(const SpChoice& choice, Objective objective);
 
 }  // namespace tandem::planner

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kRounded = 1.0 - 1e-10;  // less than what the search takes for rounding
 
-// Whether every device that streams has a disk.
+// Returns whether every device that streams has a disk.
 bool can_stream(const Plan& plan) {
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     if (plan.devices[d].window.streams() && plan.cluster.devices()[d].disk_bandwidth.value() <= 0.0)

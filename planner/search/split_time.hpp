@@ -1,6 +1,6 @@
 #pragma once
 
-// How long a request takes with a split whose weights may stream.
+// The time of a request for a split whose weights may stream.
 
 #include <vector>
 
@@ -11,14 +11,14 @@
 
 namespace tandem::planner {
 
-// `outline` with shares by device that fit `budget`, each device's window the first of its choices
-// (window_choices), which go to `all` unless it is null.
+// Returns `outline` with shares by device that fit `budget`; each device's window is the first of
+// its choices (window_choices), which are stored in `all` unless it is null.
 [[nodiscard]] Plan with_first_windows(const Plan& outline, const std::vector<model::Share>& shares,
                                       const Budget& budget, const WindowRequest& request,
                                       std::vector<std::vector<Window>>* all);
 
-// The times of splits of `outline` with those windows: predicted_request_time, for ever where a
-// device would stream that has no disk; and LeastRequestTime's. The first two outlive the result.
+// Returns the times of splits of `outline` with those windows: predicted_request_time, infinite if
+// a device without a disk would stream; and LeastRequestTime's. The first two outlive the result.
 [[nodiscard]] SplitTime split_time(const Plan& outline, const Budget& budget,
                                    const WindowRequest& request);
 

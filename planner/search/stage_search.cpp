@@ -117,7 +117,7 @@ Answer make_group_plan(const Request& request, const Strategy& strategy) {
     least = time;
     best = std::move(next);
   };
-  // One phase after the other, as what one takes does not depend on the sums of the other.
+  // One phase after the other, as the time of one does not depend on the sums of the other.
   for (std::string* const phase : {&wanted.decode, &wanted.prompt}) {
     if (*phase != kAutoAllreduce) continue;
     AllreduceChoice choice = wanted;

@@ -27,13 +27,13 @@ double token_time(Plan plan) {
   }
   GenerationSteps steps(plan, workload);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
-  model::extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
+  model::extrapolate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
   const std::vector<double> gaps = recorder.metrics().token_latencies_s();
   if (gaps.empty()) return recorder.metrics().ttft_s;
   return model::mean(gaps);
 }
 
-// The same request on devices that lack no memory.
+// Returns a plan for the same request on devices with enough memory.
 std::optional<Plan> with_enough_memory(Request request) {
   std::vector<model::Device> devices = request.cluster.devices();
   for (model::Device& device : devices) device.memory = model::Bytes{1e15};
@@ -47,7 +47,8 @@ std::optional<Plan> with_enough_memory(Request request) {
   return std::nullopt;
 }
 
-// What every device would need besides, for its share of the weights to stay in memory.
+// Returns the additional memory that each device needs for its share of the weights to stay in
+// memory.
 std::string lacks(const Plan& plan) {
   std::string text;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What it costs that weights stream from disks instead of staying in memory.
+// The time cost of streaming weights from disks instead of keeping them in memory.
 
 #include <string>
 
@@ -8,13 +8,13 @@
 
 namespace tandem::planner {
 
-// Bytes that the device with the most loads for one new token of `plan`.
+// Returns the most bytes that a device loads for one new token of `plan`.
 [[nodiscard]] double bytes_a_token(const Plan& plan);
 
-// Of a plan that make_plan() answered `request` with, whose window it was to choose, and that
-// streams: what a token waits for the disks, with and without them (analytic evaluator, as if
-// nothing varied), and which memory would avoid it. Sentences on lines of their own; empty if
-// nothing streams, or a window was asked for.
+// Describes the cost of streaming in make_plan()'s answer to `request`, if the window was its
+// choice: a token's wait for the disks, its time with and without them (analytic evaluator, no
+// variation), and the memory that would avoid it. Sentences on lines of their own; empty if nothing
+// streams or a window was requested.
 [[nodiscard]] std::string streaming_cost(const Request& request, const Plan& plan);
 
 }  // namespace tandem::planner

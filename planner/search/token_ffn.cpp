@@ -50,7 +50,7 @@ std::vector<double> parts_by_time(const std::vector<double>& messages,
   std::vector<double> starts = messages;
   std::ranges::sort(starts);
   double end = 0.0;
-  // Whoever's message is shorter than T takes part; with each one more, T is less.
+  // Devices whose message is shorter than T take part; each of them reduces T.
   for (std::size_t count = 1; count <= starts.size(); ++count) {
     const double last = starts[count - 1];
     if (count > 1 && last >= end) break;
@@ -71,7 +71,7 @@ std::vector<double> parts_by_time(const std::vector<double>& messages,
 
 Range columns_of(const DevicePlan& device) { return device.share.part.columns; }
 
-// Whether others than a token's owner have columns.
+// Returns whether devices other than a token's owner have columns.
 bool has_others(const Plan& plan) {
   return std::ranges::count_if(plan.devices, [](const DevicePlan& device) {
            return !device.share.part.columns.empty();

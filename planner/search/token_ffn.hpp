@@ -1,7 +1,7 @@
 #pragma once
 
-// Who computes the FFN of new tokens, where each has one owner (Decode::owner): the owner
-// alone, or all devices, columns each, as every one has the weights.
+// The FFN of new tokens with one owner (Decode::owner): computed by the owner alone, or shared by
+// columns over all devices, as every device has the weights.
 
 #include <cstdint>
 #include <variant>
@@ -10,21 +10,21 @@
 
 namespace tandem::planner {
 
-// `plan`, found without, with the FFN of new tokens shared out. t_d is the time of the whole FFN of
-// one row on device d, by the cost model, and M_d that of a message of a row of the residual stream
-// from the owner to d and of its answer, or with `by_messages` false nothing. The owner has the sum
-// after
+// Returns `plan`, found without it, with the FFN of new tokens shared. t_d is the time of the whole
+// FFN of one row on device d, by the cost model; M_d the time of a message of a row of the residual
+// stream from the owner to d and of its answer, or 0 without `by_messages`. The owner has the sum
+// after at least
 //   T with sum over d of max(0, T - M_d) / t_d = 1
-// at the least, and d gets columns in proportion to max(0, T - M_d) / t_d, which may be none. What
-// messages share is not looked at.
+// and d gets columns in proportion to max(0, T - M_d) / t_d, possibly none. Contention between
+// messages is ignored.
 [[nodiscard]] Plan with_shared_ffn(Plan plan, bool by_messages);
 
-// What a request asks for that ends in a plan such as this one.
+// Returns the choice that leads to a plan such as this one.
 [[nodiscard]] TokenFfn token_ffn_of(const Plan& plan);
 
-// As make_plan, with the FFN of new tokens as request.token_ffn says: shared out, by speed; or,
-// automatic, the fastest by the objective, of what fits, of the owner alone, by speed and by speed
-// and messages. Throws Error where the strategy or the workload has no such choice.
+// As make_plan, with the FFN of new tokens as request.token_ffn requires: shared by speed; or,
+// automatic, the fastest feasible plan by the objective among owner alone, by speed, and by speed
+// and messages. Throws Error if the strategy or the workload does not offer the choice.
 [[nodiscard]] std::variant<Plan, Infeasible> make_token_plan(Request request);
 
 }  // namespace tandem::planner

@@ -88,7 +88,7 @@ std::vector<Window> window_choices(const Budget& budget, std::size_t device,
 }
 
 double predicted_request_time(const Plan& plan) {
-  return predicted_request_time(plan, model::extend_analytic);
+  return predicted_request_time(plan, model::extrapolate_analytic);
 }
 
 double predicted_request_time(const Plan& plan, const Evaluator& evaluate) {
@@ -97,8 +97,8 @@ double predicted_request_time(const Plan& plan, const Evaluator& evaluate) {
 
 namespace {
 
-// Every way to combine the devices' choices is tried where all of them together have at most about
-// so many tasks in a step.
+// All combinations of the devices' choices are tried if together they have at most about so many
+// tasks in a step.
 constexpr std::size_t kMostTasks = std::size_t{1} << 17;
 
 // The times of plans that differ in their windows, each evaluated once.
@@ -154,7 +154,7 @@ double descend(Plan& plan, Choices choices, Clock& clock) {
   return best;
 }
 
-// Of all ways the fastest, the first of equal ones.
+// Selects the fastest of all combinations; ties: the first.
 void try_all(Plan& plan, Choices choices, Clock& clock) {
   std::vector<std::size_t> at(choices.size(), 0);
   std::vector<std::size_t> best = at;

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kMostChunks = 256;
 constexpr std::size_t kConsidered = 16;
 
-// The requests' prompts: what comes after the first tokens does not matter.
+// Returns the requests' prompts: later tokens do not matter.
 std::vector<InferenceRequest> prompts_of(std::span<const InferenceRequest> requests) {
   std::vector<InferenceRequest> prompts(
       requests.begin(),

@@ -1,6 +1,6 @@
 #pragma once
 
-// Many requests that a plan was made for, and how they are served.
+// The requests that a plan was made for, and how they are served.
 
 #include <cstdint>
 #include <string>
@@ -12,8 +12,8 @@ namespace tandem::planner {
 
 struct Plan;
 
-// Holds ids, arrivals and lengths of requests. Prompts, as text or as token ids, and how tokens are
-// sampled stay in the workload file.
+// Ids, arrivals and lengths of requests. Prompts, as text or token ids, and sampling parameters
+// stay in the workload file.
 struct PlannedService {
   std::int64_t samples = 0;  // requests of the plan's own lengths; 0: those of a workload file
   std::string file{};        // that file: absolute, or relative to the folder of the plan
@@ -22,11 +22,11 @@ struct PlannedService {
   std::vector<InferenceRequest> requests{};  // of the file, in the order of arrival
   std::string policy{};
   std::int64_t chunk = 0;      // most rows of prompts in a step; 0: prompts are read whole
-  std::int64_t in_flight = 0;  // steps at once that were asked for; 0: as many as are reserved for
+  std::int64_t in_flight = 0;  // requested steps in flight; 0: as many as are reserved for
   bool operator==(const PlannedService&) const = default;
 
-  // Throws Error (field, value, expected, remedy) unless `plan` can be one that was made for this:
-  // by mean lengths, by steps in flight and by what its model can serve.
+  // Throws Error (field, value, expected, remedy) unless `plan` is consistent with this service:
+  // mean lengths, steps in flight, and the requests that its model can serve.
   void validate(const Plan& plan) const;
 };
 

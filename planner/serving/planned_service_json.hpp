@@ -1,7 +1,7 @@
 #pragma once
 
-// The keys of a plan file that say what the plan was made for. Not installed; for the plan's reader
-// and writer.
+// The keys of a plan file for the requests that the plan was made for. Internal: used by the plan's
+// reader and writer.
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace tandem::planner {
 
-// Returns the service in a plan file's `root`; nothing if the plan was made for one request. Throws
-// Error (source, field, value, expected, remedy) for keys that are malformed, or lack others.
+// Returns the service in a plan file's `root`; nothing for a plan of one request. Throws Error
+// (source, field, value, expected, remedy) for malformed or incomplete keys.
 [[nodiscard]] std::optional<PlannedService> read_planned_service(const model::JsonValue& root);
 
 // Adds the keys of `service` to a plan's JSON.

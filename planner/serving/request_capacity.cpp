@@ -10,7 +10,7 @@
 namespace tandem::planner {
 namespace {
 
-// Of the `count` longest requests.
+// Returns the positions of the `count` longest requests.
 std::int64_t most_positions(std::span<const InferenceRequest> requests, std::int64_t count) {
   std::vector<std::int64_t> positions;
   positions.reserve(requests.size());
@@ -20,15 +20,15 @@ std::int64_t most_positions(std::span<const InferenceRequest> requests, std::int
   return std::accumulate(positions.begin(), positions.begin() + count, std::int64_t{0});
 }
 
-// Of a step with one prompt.
+// Returns the rows of a step with one prompt.
 std::int64_t rows_of(std::span<const InferenceRequest> requests, std::int64_t chunk) {
   std::int64_t rows = 1;
   for (const InferenceRequest& request : requests) rows = std::max(rows, request.prompt_tokens);
   return chunk > 0 ? std::min(rows, chunk) : rows;
 }
 
-// Of a step with as many prompts as a chunk has room for; without chunks the longest one says how
-// many rows a step may have.
+// Returns the rows of a step with as many prompts as fit a chunk; without chunks the longest prompt
+// limits the rows of a step.
 std::int64_t rows_together(std::span<const InferenceRequest> requests, std::int64_t chunk) {
   if (chunk == 0) return rows_of(requests, chunk);
   std::int64_t rows = 0;

@@ -67,7 +67,7 @@ namespace {
 
 constexpr const char* kAgain = "; write the result again with `tandem run`";
 
-// As a run leaves them: in the order of their arrival, each with a name of its own.
+// Checks that requests are as in a run: in the order of arrival, each with a unique name.
 void check_order(std::span<const InferenceRequest> requests, const std::string& source) {
   std::set<std::string_view> ids;
   for (std::size_t r = 0; r < requests.size(); ++r) {
@@ -101,8 +101,8 @@ void check_submission(std::span<const model::ScheduledStep> schedule, std::size_
       std::to_string(model::limits::kMostTime) + kAgain);
 }
 
-// A token for each sampled row, of which a step has one: the first when the prompt has been read,
-// then one for every row.
+// Checks for a token for each sampled row: the first once the prompt has been read, then one for
+// every row.
 void check_samples(std::span<const model::ScheduledStep> schedule,
                    std::span<const InferenceRequest> requests, const std::string& source) {
   std::vector<std::int64_t> sampled(requests.size());
@@ -128,8 +128,8 @@ void check_samples(std::span<const model::ScheduledStep> schedule,
   }
 }
 
-// A file of a schedule does not say when caches were freed: by the first step that was submitted
-// after the last one with rows of the sequence had ended, as RequestScheduler does.
+// A file of a schedule does not record when caches were freed: by the first step submitted after
+// the end of the last one with rows of the sequence, as in RequestScheduler.
 void free_ended(std::vector<model::ScheduledStep>& schedule, std::size_t requests) {
   std::vector<std::int32_t> last(requests);
   for (std::size_t s = 0; s < schedule.size(); ++s) {
@@ -170,8 +170,8 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
                   " of the steps before; write the result again with `tandem run`");
     }
     ended = schedule[s].ended;
-    // A time that is an arrival is what the policy waited for, though that request's prompt may be
-    // read in a later step.
+    // A time equal to an arrival is one that the policy waited for, even if that request's prompt
+    // is read in a later step.
     double& not_before = schedule[s].not_before_s;
     if (!std::ranges::binary_search(requests, not_before, {}, &InferenceRequest::arrival_s))
       not_before = 0.0;

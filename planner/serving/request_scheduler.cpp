@@ -63,7 +63,7 @@ model::Decision RequestScheduler::next(double now, std::span<const model::StepOu
   for (const model::Segment& segment : step.batch.segments) {
     Progress& progress = active_[place_of(segment.sequence)];
     progress.read += segment.rows;
-    // What comes after the prompt depends on tokens; the next chunk of it on the cache alone, which
+    // Rows after the prompt depend on tokens; its next chunk depends on the cache alone, which
     // every device has in the order of steps.
     progress.flies = progress.read >= requests_[progress.request].prompt_tokens;
     progress.since = waits_++;
@@ -79,7 +79,7 @@ std::size_t RequestScheduler::place_of(std::int32_t sequence) const {
   return static_cast<std::size_t>(found - active_.begin());
 }
 
-// What a step has done; requests that have ended leave.
+// Processes a step's outcome; ended requests leave.
 void RequestScheduler::learn(const model::StepOutcome& outcome) {
   const auto flying = std::ranges::find(flying_, outcome.step, &Flying::step);
   require(flying != flying_.end(), "RequestScheduler: the outcome of a step in flight");
@@ -90,7 +90,7 @@ void RequestScheduler::learn(const model::StepOutcome& outcome) {
     const std::size_t place = place_of(segment.sequence);
     Progress& progress = active_[place];
     const InferenceRequest& request = requests_[progress.request];
-    // Of a prompt's chunks that are in flight together, the last one.
+    // The last of a prompt's chunks in flight.
     const bool last = segment.past + segment.rows == progress.read;
     if (last) {
       progress.flies = false;
@@ -121,7 +121,7 @@ std::int64_t RequestScheduler::most_in_a_step() const {
   return policy_->budget() ? std::min(rows, options_.chunk) : rows;
 }
 
-// How many of the next requests fit besides those under way.
+// How many of the next requests fit beside the active ones.
 std::size_t RequestScheduler::room() const {
   std::int64_t positions = reserved_;
   auto sequences = static_cast<std::int64_t>(active_.size());
@@ -136,7 +136,7 @@ std::size_t RequestScheduler::room() const {
   return count;
 }
 
-// Takes up requests; when more may be, if none of those under way has to end first.
+// Admits requests; returns when more may be admitted, if no active request has to end first.
 double RequestScheduler::admit(double now) {
   if (admitted_ == requests_.size()) return kNever;
   const Admission admission = policy_->admit({.now = now,
@@ -150,7 +150,7 @@ double RequestScheduler::admit(double now) {
     active_.push_back({.request = admitted_, .since = waits_++});
     reserved_ += reservation(requests_[admitted_]);
   }
-  // Those that are there and were not taken up wait for others to end.
+  // Requests that have arrived and were not admitted wait for others to end.
   const auto next = std::ranges::upper_bound(arrivals_, now);
   return next == arrivals_.end() ? kNever : *next;
 }
@@ -172,7 +172,7 @@ std::vector<std::size_t> RequestScheduler::group() const {
 }
 
 // Prompts in order, as far as rows allow: none overtakes another, so a prompt that must be read
-// whole comes when the steps have room for it.
+// whole is delayed until the steps have room for it.
 model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
   model::Batch batch{.segments = {}, .cache = std::exchange(freed_, {})};
   const auto reading = [&](const Progress& p) {

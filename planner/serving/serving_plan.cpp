@@ -95,8 +95,9 @@ std::variant<Plan, Infeasible> make_serving_plan(Request request,
     if (capacity.steps > 1 && streams) in_flight.window = request.window;  // which is refused
     std::variant<Plan, Infeasible> answer = make_plan(in_flight);
     if (serves(answer)) return answer;
-    // As many sequences in one step, whose weights may stream. Where each has its steps for
-    // itself that serves one; fewer that go round in memory are better.
+    // The same number of sequences in one step, whose weights may stream. If each sequence has
+    // steps of its own that serves one request; fewer requests in circulation with resident weights
+    // are better.
     if (capacity.steps > 1 && steps == 0 && !policy.alone()) {
       request.capacity = capacity;
       request.capacity.steps = 1;

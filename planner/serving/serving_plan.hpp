@@ -14,29 +14,29 @@ namespace tandem::planner {
 // The lengths of a typical request: the means, rounded up.
 [[nodiscard]] Workload typical_workload(std::span<const InferenceRequest> requests);
 
-// How many steps in flight the devices of a plan for `request` can work on at once under `policy`:
-// one, but where whole layers are split and nothing has to stream as many as there are devices, or
-// kMostSteps if each sequence has its steps for itself.
+// Returns how many steps in flight the devices of a plan for `request` can work on at once under
+// `policy`: one, unless whole layers are split and nothing has to stream; then one for each device,
+// or kMostSteps if each sequence has steps of its own.
 [[nodiscard]] std::int64_t useful_steps(const Request& request, const Policy& policy);
 
-// Throws Error for more `steps` in flight than `requests`, with prompts in chunks of `chunk` rows
-// (0: whole), ever have something to do at once.
+// Throws Error if more `steps` are in flight than `requests`, with prompts in chunks of `chunk`
+// rows (0: whole), can ever use at once.
 void check_in_flight(std::span<const InferenceRequest> requests, std::int64_t chunk,
                      std::int64_t steps);
 
 // Makes a plan as make_plan does, for a typical request (request.workload is not read), with memory
-// reserved for all that `policy` makes use of or, where that does not fit, for half of it, a
-// quarter and so on, down to one request at a time. Returns Infeasible if not even that fits.
-//   steps   in flight, which the plan reserves memory for or is Infeasible; 0: at most
-//           useful_steps(). Throws Error as check_in_flight does; for more than one with a strategy
-//           all of whose devices work on one step, and for a plan that streams weights; for prompts
-//           in chunks of a plan that streams its head even with the least capacity.
+// reserved for everything that `policy` can use or, if that does not fit, for half of it, a quarter
+// and so on, down to one request at a time. Returns Infeasible if not even that fits.
+//   steps   in flight, which the plan reserves memory for, else it is Infeasible; 0: at most
+//           useful_steps(). Throws Error as check_in_flight does; for several with a strategy whose
+//           devices all work on one step, or with a plan that streams weights; and for prompts in
+//           chunks with a plan that streams its head even at the least capacity.
 [[nodiscard]] std::variant<Plan, Infeasible> make_serving_plan(
     Request request, std::span<const InferenceRequest> requests, const Policy& policy,
     std::int64_t chunk, std::int64_t steps = 0);
 
-// What `plan` reserves memory for, with at most `steps` in flight; 0: as many as it reserves.
-// Throws Error if it reserves memory for fewer.
+// Returns the reserved capacity of `plan` with at most `steps` in flight; 0: as many as it
+// reserves. Throws Error if it reserves memory for fewer.
 [[nodiscard]] Capacity serving_capacity(const Plan& plan, std::int64_t steps);
 
 }  // namespace tandem::planner

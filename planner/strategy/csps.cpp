@@ -208,7 +208,7 @@ class Lowering {
     if (!last) send_weights(WeightBlock::ffn, layer + 1);
   }
 
-  // Others' shares, to those who will compute with them.
+  // Sends a rank's share to the ranks that compute with it.
   void send_weights(WeightBlock block, std::int32_t layer) {
     if (!gathered_) return;
     const bool last = layer + 1 == static_cast<std::int32_t>(plan_->model.layers);
@@ -232,12 +232,12 @@ class Lowering {
     for (const std::size_t of : gathered_->order(rank)) {
       tasks.wait(gathered_->arrival(block, of, rank));
       made = tasks.first_product(block, layer, rows, part(of, block),
-                                 of == rank ? std::int16_t{0} : gathered_->visitor(block, of));
+                                 of == rank ? std::int16_t{0} : gathered_->weights_slot(block, of));
     }
     return made;
   }
 
-  // What attention or the FFN adds to the residual stream. Shares are summed in their rank's order.
+  // Appends the sum of attention or the FFN. Shares are summed in the rank's order.
   TaskIndex sum(std::size_t rank, WeightBlock block, std::int32_t layer) {
     Rank& own = ranks_[rank];
     const Range rows = own.active;
@@ -250,16 +250,17 @@ class Lowering {
     TaskIndex made = -1;
     for (const std::size_t of : gathered_->order(rank)) {
       const Range columns = part(of, block);
-      const std::int16_t visitor = of == rank ? std::int16_t{0} : gathered_->visitor(block, of);
+      const std::int16_t weights_slot =
+          of == rank ? std::int16_t{0} : gathered_->weights_slot(block, of);
       own.tasks.wait(gathered_->arrival(block, of, rank));
-      if (!attention) own.tasks.first_product(block, layer, rows, columns, visitor);
+      if (!attention) own.tasks.first_product(block, layer, rows, columns, weights_slot);
       made = of == rank ? own.tasks.second_product(block, layer, rows, columns)
-                        : own.tasks.add_product(block, layer, rows, columns, visitor);
+                        : own.tasks.add_product(block, layer, rows, columns, weights_slot);
     }
     return made;
   }
 
-  // Blocks that stream pass by also where nobody wants a row: then one goes on.
+  // Blocks that stream pass by even if no row is wanted: then one goes on.
   [[nodiscard]] Range last_rows(const Rank& rank) const {
     if (!rank.wanted.empty() || !window_.fetches(rank.device)) return rank.wanted;
     return {rank.rows.end - 1, rank.rows.end};
@@ -274,7 +275,7 @@ class Lowering {
       const Rank& to = ranks_[other];
       if (!active(tile).empty())
         send(from, to, kQuery, layer, active(tile), times(to.heads, d), tile.made);
-      // The later of both: what a channel takes arrives in order.
+      // The later of both: a channel keeps its order.
       tile.arrivals[other] =
           send(from, to, kKeyValue, layer, tile.rows, times(to.kv_heads, 2 * d), tile.made);
     }
@@ -293,7 +294,7 @@ class Lowering {
       send_back(other, tile, attended[other], layer);
   }
 
-  // Every rank, for what comes to it of all tiles.
+  // Every rank waits for what arrives for all tiles.
   void wait_for_all() {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       for (const Tile& tile : tiles_) ranks_[rank].tasks.wait(tile.arrivals[rank]);
@@ -376,7 +377,7 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   return Lowering(plan, batch, ranks, rows).run();
 }
 
-// Parts follow one another, and none is empty.
+// Checks that parts are consecutive and none is empty.
 void check_parts(const Plan& plan, Range model::Part::*dimension, std::int64_t total,
                  const std::string& what) {
   std::int32_t next = 0;
@@ -396,7 +397,7 @@ void check_parts(const Plan& plan, Range model::Part::*dimension, std::int64_t t
   }
 }
 
-// Each device holds what it computes of new tokens, and nobody more.
+// Each device holds what it computes of new tokens, and no other device holds it.
 void check_gathered(const Plan& plan) {
   const std::vector<DeviceIndex> devices = all_devices(plan);
   check_cover(plan, devices);
@@ -437,7 +438,7 @@ void check(const Plan& plan) {
 std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex device,
                                               const model::Share& share, bool streams_head) {
   if (plan.gather_weights) {
-    // Of its rows a device computes all heads and columns.
+    // For its rows a device computes all heads and columns.
     model::Share computed = share;
     computed.heads = all(plan.model.heads);
     computed.columns = all(plan.model.intermediate);

@@ -4,7 +4,7 @@
 
 namespace tandem::planner {
 
-// The master does everything; the other devices hold nothing and do nothing.
+// The master computes everything; the other devices hold nothing.
 [[nodiscard]] Strategy local_strategy();
 
 }  // namespace tandem::planner

@@ -25,12 +25,12 @@ TaskIndex send(model::TaskGraph& graph, const Plan& plan, DeviceIndex from, Devi
   return send_hidden(graph, plan.model, from, to, {0, graph.batch().rows()}, after);
 }
 
-// What the stage's root has the residual stream after, which it had after `ready` before.
+// Returns the tasks after which the stage's root has the result; it had its input after `ready`.
 std::vector<TaskIndex> compute(model::TaskGraph& graph, const Plan& plan, WindowTasks& window,
                                const Stage& stage, TaskIndex ready) {
   if (plan.group_strategy == kGalaxyGroups && stage.devices.size() > 1 &&
       is_prompt(graph.batch())) {
-    // The next stage, or the master's finish, is given all rows, as by a device alone.
+    // The next stage, or the master's epilogue, is given all rows, as by a device alone.
     RowGroup group(graph, plan, window, stage.devices,
                    std::vector<bool>(static_cast<std::size_t>(graph.batch().rows()), true));
     group.scatter(ready);
@@ -42,8 +42,8 @@ std::vector<TaskIndex> compute(model::TaskGraph& graph, const Plan& plan, Window
   return {group.compute(stage.layers)};
 }
 
-// Loads are in the order of steps, the head's last, so that a master's lane that takes up another
-// step before the head could wait for loads behind those that wait for it.
+// Loads are in the order of steps, the head's last, so a master's lane that runs another step
+// before the head could wait for loads behind those that wait for it.
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   model::TaskGraph graph(batch, plan.wire);
   WindowTasks window(graph, plan);
@@ -57,9 +57,9 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   }
   if (at != plan.master) {
     last = {send(graph, plan, at, plan.master, last)};
-    // In further rounds the master computes between, so a step's finish would not be all.
-    // Nor where others compute logits.
-    if (!plan.streams() && !has_rounds(plan) && !splits_head(plan)) graph.begin_finish();
+    // In further rounds the master computes between, so a step's epilogue would not be all. Nor
+    // where others compute logits.
+    if (!plan.streams() && !has_rounds(plan) && !splits_head(plan)) graph.begin_epilogue();
   }
   DeviceTasks master(graph, plan.model, plan.master, &window);
   finish_step(graph, plan, window, master, last);

@@ -4,18 +4,18 @@
 
 namespace tandem::planner {
 
-// Layer-wise (pipeline) model parallelism: a list of stages (strategy/common/stages.hpp), through
-// which the residual stream goes and back to the master, which embeds and samples. A stage is a
-// device with a run of layers, or several that compute them as strategy `tensor` does, or prompts
-// as `galaxy` does (Plan::group_strategy), all rows of them; one device may be in several stages.
-// One sequence is in one place at a time.
-//   messages a step: one from stage to stage, to those who get what the others of a group compute
-//   (the stage's root), one from there to each other device of the stage, its sums, and one back to
+// Pipeline parallelism, layer by layer: the residual stream passes through a list of stages
+// (strategy/common/stages.hpp) and back to the master, which embeds and samples. A stage is one
+// device with a run of layers, or several devices that compute it as strategy `tensor` does, or
+// prompts as `galaxy` does (Plan::group_strategy), all rows of them. A device may be in several
+// stages. A sequence is at one stage at a time.
+//   messages a step: one between successive stages, to the stage's root, the device that gets its
+//   group's result; one from the root to each other device of the stage; its sums; and one back to
 //   the master unless it has the last layers; none from a device to itself
 [[nodiscard]] Strategy pipeline_strategy();
 
-// Who follows whom through the layers: the master, then the others as their layers do; by index
-// where a plan has no shares yet.
+// Returns the devices in the order of the pipeline: the master, then the others by their layers; by
+// index for a plan without shares.
 [[nodiscard]] std::vector<model::DeviceIndex> stage_order(const Plan& plan);
 
 }  // namespace tandem::planner

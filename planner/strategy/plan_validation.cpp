@@ -1,4 +1,4 @@
-// What the invariant of a plan demands (Plan::validate), its strategy's part included.
+// The checks of a plan's invariant (Plan::validate), including its strategy's part.
 
 #include <algorithm>
 #include <span>
@@ -18,12 +18,13 @@ namespace {
 
 using model::Range;
 
-// More is no transformer that exists; a plan that says so is damaged or hostile.
+// No existing transformer has more; a plan with more is damaged or hostile.
 constexpr std::int64_t kMaxLayers = 1000;
-// Of all devices: a graph has a dozen tasks or so for each, and a peer must not fill memory.
+// Limit over all devices: a graph has about a dozen tasks for each, and a peer must not fill
+// memory.
 constexpr std::int64_t kMaxDeviceLayers = std::int64_t{1} << 19;
 
-// Of all sums of a step: a ring's tasks grow with the square of the devices.
+// Limit over all sums of a step: a ring's tasks grow with the square of the devices.
 constexpr std::int64_t kMaxSumTasks = std::int64_t{1} << 23;
 
 constexpr const char* kRemedy = "; make the plan again with `tandem plan`";
@@ -120,7 +121,7 @@ void check_tiles(const Plan& plan) {
               plan.strategy + "'" + kRemedy);
 }
 
-// Of levels; nothing is to be checked where nothing is cut.
+// Checks the tiles of levels; empty tiles need no check.
 void check_tiles(const SparseAttention& sparse, const Strategy& strategy) {
   if (sparse.tiles.empty()) return;
   const std::string subject = "plan: sparse attention: tiles";

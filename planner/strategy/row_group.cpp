@@ -163,8 +163,8 @@ void RowGroup::gather(WeightBlock block, std::int32_t layer, const std::vector<T
   }
 }
 
-// The second product, the sums of its rows to who has them, and the residual add. In the last
-// half of rows that the result needs.
+// Appends the second product, the sums of each rank's rows, and the residual add. In the last half
+// only for rows that the result needs.
 void RowGroup::reduce(WeightBlock block, std::int32_t layer, bool last) {
   std::vector<Range> chunks = tiles_;
   if (last) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Devices that compute the rows of a prompt together, as Galaxy does (strategy/galaxy.cpp): all of
-// them in strategy `galaxy`, those of a stage in a pipeline of such groups.
+// Devices that compute the rows of a prompt together, as Galaxy does (strategy/galaxy.cpp): all
+// devices in strategy `galaxy`, the devices of a stage in a pipeline of such groups.
 
 #include <optional>
 #include <vector>
@@ -14,17 +14,17 @@ namespace tandem::planner {
 
 class RowGroup {
  public:
-  // Of `devices` (ascending) the first in the plan's layout is the root: it has the residual stream
-  // before, and gets it after, of the rows that are `wanted` (by row of the batch). `graph`, `plan`
-  // and `window` outlive this.
+  // The root is the first of `devices` (ascending) in the plan's layout: it has the residual stream
+  // before, and gets it after, for the rows that are `wanted` (by row of the batch). `graph`,
+  // `plan` and `window` outlive this.
   RowGroup(model::TaskGraph& graph, const Plan& plan, WindowTasks& window,
            const std::vector<model::DeviceIndex>& devices, std::vector<bool> wanted);
 
-  // Everyone's rows of the residual stream, which the root has after `ready`.
+  // Sends each device its rows of the residual stream, which the root has after `ready`.
   void scatter(model::TaskIndex ready);
-  // The layers, an all-gather and a reduce-scatter in each half of them.
+  // Appends the layers: an all-gather and a reduce-scatter in each half.
   void compute(model::Range layers);
-  // Wanted rows, to the root. Returns all that it has them after.
+  // Sends wanted rows to the root. Returns the tasks after which it has them.
   std::vector<model::TaskIndex> collect();
 
  private:
@@ -66,15 +66,15 @@ class RowGroup {
   Allreduce halves_;
   Ranking ranking_;
   std::vector<bool> wanted_;              // by row
-  std::vector<DeviceTasks> devices_;      // by rank, as all that follows
+  std::vector<DeviceTasks> devices_;      // by rank, as are all that follow
   std::vector<model::Range> tiles_;       // of rank 0, then of rank 1
-  std::vector<model::TaskIndex> stream_;  // that wrote the rank's own rows of hidden
-  std::vector<model::TaskIndex> last_;    // product of this half
+  std::vector<model::TaskIndex> stream_;  // the task that wrote the rank's own rows of hidden
+  std::vector<model::TaskIndex> last_;    // the product of this half
   std::vector<Result> result_;
   std::optional<RowGroupAttention> sparse_;  // where the plan has sparse attention
 };
 
-// Throws Error unless some of the devices hold heads and columns: rows are shared out to those.
+// Throws Error unless some of the devices hold heads and columns: only those get rows.
 void check_rows(const Plan& plan, const std::vector<model::DeviceIndex>& devices);
 
 }  // namespace tandem::planner

@@ -39,7 +39,7 @@ using model::WeightBlock;
 
 constexpr model::BufferRef kKeyValue{model::BufferKind::key_value, 0};
 
-// Whether the sequence goes on at the master alone.
+// Returns whether only the master computes this segment.
 bool is_masters(const Segment& segment) { return segment.rows == 1 && segment.sampled == 1; }
 
 class Lowering {
@@ -139,7 +139,7 @@ class Lowering {
     }
   }
 
-  // Keys and values of all prompts' rows to every device. Returns what they came with, by rank.
+  // Sends keys and values of all prompts' rows to every device. Returns the arrivals by rank.
   std::vector<std::vector<TaskIndex>> gather(std::int32_t layer) {
     std::size_t most = 1;  // runs of one device
     std::vector<std::vector<const Run*>> own(runs_.size());

@@ -1,5 +1,5 @@
-// Every device holds all weights of all layers, the master also the embedding and the head, and
-// of a sequence's keys and values those of its own positions, for good, as the plan deals them
+// Every device holds all weights of all layers, the master also the embedding and the head, and of
+// a sequence's keys and values those of its own positions, for good, as the plan assigns them
 // (strategy/common/positions.hpp). One step, a prompt or a new token:
 //   master: embed; send rows of hidden to their owners
 //   each layer, each owner i of rows S_i:
@@ -56,13 +56,13 @@ constexpr BufferRef kAttention{BufferKind::attention, 0};
 constexpr BufferRef kSoftmax{BufferKind::softmax, 0};
 constexpr BufferRef kHidden{BufferKind::hidden, 0};
 constexpr BufferRef kKeyValue{BufferKind::key_value, 0};
-constexpr BufferRef kArrived{BufferKind::arrived, 0};
+constexpr BufferRef kRemoteKv{BufferKind::remote_kv, 0};
 
 BufferRef arriving(BufferRef buffer) { return {buffer.kind, 1}; }
 
 Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
 
-// As a declaration counts blocks.
+// Returns the number of blocks in the type of declarations.
 std::int16_t counted(std::int64_t blocks) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int16_t>::max();
   if (blocks <= kMost) return static_cast<std::int16_t>(blocks);
@@ -77,7 +77,7 @@ const model::Share& share_of(const Plan& plan, DeviceIndex device) {
 
 bool migrates(const Plan& plan) { return plan.decode_moves == DecodeMoves::keys_once; }
 
-// Of the plan's longest sequence, for a device that has these positions of the prompt.
+// Returns the blocks of the plan's longest sequence on a device with these positions of the prompt.
 std::int64_t blocks_of(const Plan& plan, Range positions) {
   if (positions.empty()) return 1;  // 0 would be those of all positions
   const bool last = positions.end == plan.workload.prompt_tokens;
@@ -85,7 +85,8 @@ std::int64_t blocks_of(const Plan& plan, Range positions) {
   return model::cache_blocks(end) - positions.begin / model::kCacheBlock;
 }
 
-// A cache of its own positions, or of all where they come, and room for what others find.
+// A cache of the device's own positions, or of all that move to it, and memory for results of
+// others.
 std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex device,
                                               const model::Share& share, bool streams_head) {
   std::vector<model::BufferDeclaration> buffers =
@@ -100,7 +101,7 @@ std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex devi
   if (plan.decode_moves == DecodeMoves::keys_each_step && kept.begin > 0 &&
       kept.end == plan.workload.prompt_tokens) {
     model::BufferDeclaration others = *model::find_buffer(buffers, kKeyValue);
-    others.name = kArrived;
+    others.name = kRemoteKv;
     others.layers = {0, 1};
     others.blocks = counted(model::cache_blocks(kept.begin));
     buffers.push_back(others);
@@ -114,7 +115,7 @@ std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex devi
 
 class Lowering {
  public:
-  // `rows`: of the batch, by part; the first of them stands at position `first` or behind it.
+  // `rows`: of the batch, by part; the first of them is at position `first` or later.
   Lowering(const Plan& plan, const model::Batch& batch, const std::vector<PositionPart>& parts,
            const std::vector<Range>& rows, std::int64_t first, bool prompt)
       : plan_(&plan),
@@ -173,8 +174,8 @@ class Lowering {
     return plan_->model.architecture().mask == model::Mask::causal;
   }
 
-  // Whether some row of `from`, at positions from `first` on, may see keys of `to`, in this step or
-  // a later one of its structure.
+  // Returns whether some row of `from`, at positions from `first` on, may see keys of `to`, in this
+  // step or a later one of its structure.
   [[nodiscard]] bool sees(const Part& from, const Part& to, std::int64_t window) const {
     if (from.active.empty() || to.keys.empty() || &from == &to) return false;
     if (!is_causal()) return true;
@@ -227,9 +228,9 @@ class Lowering {
     for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->attended = attended[i];
   }
 
-  // A new token's owner has the others' keys and values of this layer come, one part after the
-  // other. They are asked for as soon as those of the layer before have been attended, by one
-  // number of its row: so what travels ahead is one layer's.
+  // A new token's owner requests the others' keys and values of this layer, part by part, as soon
+  // as those of the layer before have been attended, by one number of its row: at most one layer's
+  // travels ahead.
   void gather(std::int32_t layer) {
     Part& owner = parts_.back();
     const std::int64_t window = plan_->model.window_of(layer);
@@ -254,14 +255,14 @@ class Lowering {
                                   .layer = layer,
                                   .rows = owner.active,
                                   .columns = all(plan_->model.heads)};
-    const auto attends = [&](Range keys, bool of_arrived, TaskIndex after) {
+    const auto attends = [&](Range keys, bool of_remote_kv, TaskIndex after) {
       return graph_.add(
           model::attend_task(heads, {.keys = keys,
                                      .window = static_cast<std::int32_t>(window),
                                      .causal = is_causal(),
                                      .statistics = !others.empty(),
-                                     .of_arrived = of_arrived,
-                                     .output = of_arrived ? arriving(kAttention) : kAttention}),
+                                     .of_remote_kv = of_remote_kv,
+                                     .output = of_remote_kv ? arriving(kAttention) : kAttention}),
           {after, owner.projected});
     };
     owner.attended = attends(owner.keys, false, owner.projected);
@@ -289,8 +290,8 @@ class Lowering {
     }
   }
 
-  // The rest of the layer, of a new token: the owner's, but columns of the FFN, of which each
-  // device has some. Those get what goes into it, and the owner the sum of what comes out.
+  // The rest of a new token's layer: on the owner, except FFN columns, of which each device has
+  // some. Those devices get the FFN's input, and the owner the sum of their results.
   TaskIndex share_ffn(Part& owner, std::int32_t layer) {
     const TaskIndex made = owner.tasks.second_product(WeightBlock::attention, layer, owner.active,
                                                       all(plan_->model.heads));
@@ -327,7 +328,7 @@ class Lowering {
     return owner.tasks.add_partial(WeightBlock::ffn, layer, participants.front().sum, passed);
   }
 
-  // The plan's layout, but for who gets the sum.
+  // The plan's layout with `owner` first, as it receives the sum.
   [[nodiscard]] Proximity owner_first(DeviceIndex owner) const {
     Proximity layout = plan_->layout;
     const auto at = std::ranges::find(layout.order, owner);
@@ -335,7 +336,7 @@ class Lowering {
     return layout;
   }
 
-  // Wanted rows to the master, and what it makes of them.
+  // Sends wanted rows to the master and appends its epilogue.
   TaskIndex collect() {
     DeviceTasks& master = parts_[master_].tasks;
     for (const Part& part : parts_) {
@@ -363,8 +364,8 @@ class Lowering {
   std::int64_t first_;  // position of the batch's first row, or one before it
   bool gathers_;        // keys and values move to its rows, which are one part's
   bool migrates_;       // they stay with the master when the step is over
-  // Of one row each device computes its columns: also of a prompt of one token, whose steps have
-  // the structure of a new one's, and so its graph.
+  // For one row each device computes its columns: also for a prompt of one token, whose steps have
+  // the structure, and so the graph, of a new token's.
   bool shares_ffn_;
   std::size_t master_ = 0;
   std::vector<Part> parts_;
@@ -464,8 +465,8 @@ void check_own_lengths(const Plan& plan, const Workload& workload) {
               std::to_string(workload.new_tokens) + "'");
 }
 
-// A batch as schedulers of many requests make them does not say how its sequences' prompts were
-// parted, and a prompt of one token looks like a new one.
+// Batches of schedulers of many requests do not record how the sequences' prompts were split, and a
+// prompt of one token looks like a new one.
 void refuse_served(const Plan& /*plan*/) {
   throw Error(
       "strategy 'spread': a workload of requests, expected the one request of the plan; leave out "

@@ -19,8 +19,8 @@ namespace {
 
 using model::Span;
 
-// What `messages` load most, one after the other: a link or, where the master tells a stage of a
-// step, a channel with more than the message of a stage.
+// Returns the resource that `messages` occupy longest in sequence: a link or, if the master informs
+// a stage of a step, a channel with more than the stage's message.
 model::RingBottleneck most_loaded(const model::Cluster& cluster,
                                   const std::vector<Span>& messages) {
   std::map<std::pair<model::LinkIndex, model::Direction>, double> links;
@@ -52,9 +52,9 @@ model::RingBottleneck most_loaded(const model::Cluster& cluster,
   return most;
 }
 
-// Of stages that are groups: each one's time is that from the message that its root gets to the one
-// that it sends, as its devices wait for each other. What they send one another is within it, and
-// is told as what loads a link or a channel.
+// For stages that are groups: a group's time is from the arrival of its root's message to the one
+// that it sends, as its devices wait for each other. The messages within a group are inside that
+// time, and are reported as the load of a link or a channel.
 model::Ring group_ring(const Plan& plan, const model::TaskGraph& graph,
                        const std::vector<Span>& spans) {
   model::Ring ring;
@@ -162,7 +162,7 @@ model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
   evaluate_analytic(plan.cluster, plan.cost_model(), step, recorder);
 
   if (has_groups(plan)) {
-    // What a stage takes does not depend on when it is told of the step.
+    // The time of a stage does not depend on when it is informed of the step.
     const model::TaskGraph untold = strategy.tasks(plan, batch);
     model::OneStep alone(untold);
     model::RunRecorder stages_alone(plan.cluster, plan.master, true);
@@ -203,7 +203,7 @@ model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
     const double wire = message.bytes / route.bandwidth.value();
     const double overhead = message.end - message.start - wire - route.latency.value();
     model::RingStage& stage = ring.stages.at(place[static_cast<std::size_t>(message.device)]);
-    // What tells a stage of the step takes its own time, beside the ring.
+    // Announcements take time of their own, outside the ring.
     if (is_announcement(graph.tasks()[static_cast<std::size_t>(message.task)])) continue;
     stage.overhead_s += std::max(0.0, overhead);
     stage.wire_s += wire;

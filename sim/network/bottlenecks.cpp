@@ -42,7 +42,7 @@ std::size_t Bottlenecks::place_of(const Hop& hop) const {
 
 const Link& Bottlenecks::link_at(std::size_t place) const { return cluster_->links()[place / 2]; }
 
-// Whether `by`, which counts, is no faster and carries all that `place` does, as often.
+// Returns whether `by`, which counts, is no faster and carries all that `place` does, as often.
 bool Bottlenecks::implied(std::size_t place, std::size_t by) const {
   const Link& other = link_at(by);
   if (by == place || !limits_[by] || other.sharing == Sharing::fatpipe || !other.changes.empty() ||

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which links can limit the flows of a run at all. Private to sim/.
+// The links that can limit the flows of a run. Private to sim/.
 
 #include <cstddef>
 #include <span>
@@ -12,21 +12,20 @@
 
 namespace tandem::sim {
 
-// Max-min shares depend on what the links allow together, so a link that allows all that another
-// one does can be left out: one that carries, of all channels that a run uses, only such as also
-// pass a link that is no faster. Every link is a constraint in each of the engine's solutions, and
-// behind a switch most say nothing new.
+// Max-min shares depend on the links' joint constraints, so a redundant link can be left out: one
+// that carries, of all channels of a run, only such as also pass a link that is no faster. Every
+// link is a constraint in each of the engine's solutions, and behind a switch most are redundant.
 class Bottlenecks {
  public:
   Bottlenecks(const model::Cluster& cluster, std::span<const model::Channel> channels);
-  // Whether a flow over `hop` needs to know of it. Links that others use too, or whose bandwidth
-  // changes, always count.
+  // Returns whether a flow over `hop` must include it. Links with other users or varying bandwidth
+  // always count.
   [[nodiscard]] bool limits(const model::Hop& hop) const { return limits_[place_of(hop)]; }
 
  private:
   struct Use {
     std::size_t channel = 0;
-    int times = 0;  // that its route passes the link
+    int times = 0;  // passes of its route
     bool operator==(const Use&) const = default;
   };
 
@@ -35,7 +34,7 @@ class Bottlenecks {
   [[nodiscard]] bool implied(std::size_t place, std::size_t by) const;
 
   const model::Cluster* cluster_;
-  std::vector<std::vector<Use>> uses_;  // by place, ascending; directions that are apart are places
+  std::vector<std::vector<Use>> uses_;  // by place, ascending; separate directions are places
   std::vector<bool> limits_;            // by place
 };
 

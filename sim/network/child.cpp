@@ -85,7 +85,7 @@ void write_text(int fd, Frame frame, const char* text) {
   ::_exit(0);
 }
 
-// The last lines of what the child printed, as one line.
+// Returns the last lines of the child's output, as one line.
 std::string last_words(int fd) {
   constexpr off_t kKept = 1200;
   const off_t size = ::lseek(fd, 0, SEEK_END);

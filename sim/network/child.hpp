@@ -14,14 +14,14 @@ namespace tandem::sim {
 using Bytes = std::span<const std::byte>;
 
 struct ChildOptions {
-  std::string subject;                // begins every message
+  std::string subject;                // prefix of every message
   std::chrono::milliseconds timeout;  // zero: none
 };
 
-// Runs `body` in a forked child and hands each buffer that it sends to `receive`, here, in order.
-// What the child prints is kept for the message. An Error or logic_error that leaves `body` is
-// thrown again here with the same text; a child that dies, or is not done by the timeout (then it
-// is killed), is an Error that ends in what it said.
+// Runs `body` in a forked child and passes each buffer that it sends to `receive` in this process,
+// in order. Captures the child's output. Rethrows an Error or logic_error of `body` with the same
+// text; a child that dies, or exceeds the timeout and is killed, is an Error that ends in its
+// output.
 void run_in_child(const ChildOptions& options,
                   const std::function<void(const std::function<void(Bytes)>& send)>& body,
                   const std::function<void(Bytes)>& receive);

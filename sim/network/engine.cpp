@@ -15,9 +15,9 @@ namespace tandem::sim {
 namespace {
 
 // CM02 is max-min sharing of the raw bandwidth. Flows are equal: with no latency on the engine's
-// links (the replay adds a route's latency itself), the model weighs every flow 1, whatever its
-// path; weight-S and TCP-gamma, which would favour short or near ones, then have no say and are set
-// so all the same. The precisions are those to which events coincide and rates are solved.
+// links (the replay adds a route's latency itself), the model gives every flow weight 1, whatever
+// its path; weight-S and TCP-gamma, which would favour short or near flows, then have no effect and
+// are still set explicitly. The precisions are those at which events coincide and rates are solved.
 constexpr std::array<std::pair<const char*, const char*>, 10> kSettings{{
     {"network/model", "CM02"},
     {"network/optim", "Lazy"},

@@ -8,7 +8,7 @@
 namespace tandem::sim {
 namespace {
 
-// As in network_settings(): what ends within it ends together.
+// As in network_settings(): flows that end within it end together.
 constexpr double kPrecision = 1e-12;         // seconds
 constexpr double kEqualRates = 1.0 + 1e-12;  // more is not rounding
 
@@ -112,7 +112,7 @@ void FairFlows::share() {
     of.next_rate = -1.0;
     for (const Use& use : of.uses) places_[use.place].load += use.times;
   }
-  // What a place that is full first gives each is the rate of those that pass it.
+  // The place that is exhausted first sets the rate of the flows that pass it.
   const auto is_open = [&](ChannelNumber channel) {
     return channels_[static_cast<std::size_t>(channel)].next_rate < 0.0;
   };
@@ -163,7 +163,7 @@ void FairFlows::share() {
 void FairFlows::end_messages() {
   ended_.clear();
   std::erase_if(on_way_, [&](ChannelNumber channel) {
-    // Some hours from the beginning on, nothing lies between now and now + kPrecision.
+    // After some hours, no number lies between now and now + kPrecision.
     const bool ends = channels_[static_cast<std::size_t>(channel)].ends <= now_ + kPrecision;
     if (ends) ended_.push_back(channel);
     return ends;

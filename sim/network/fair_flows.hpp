@@ -1,6 +1,6 @@
 #pragma once
 
-// Messages that share links max-min fairly, in this process. Private to sim/.
+// Max-min fair sharing of links by messages, in this process. Private to sim/.
 
 #include <cstdint>
 #include <functional>
@@ -14,10 +14,10 @@
 
 namespace tandem::sim {
 
-// What SimGrid's CM02 with the settings of network_settings() does, to rounding: every message
-// weighs 1 (a shared medium that it passes twice it loads twice), and of all rates that the links
-// allow the smallest is as great as can be, then the next, and so on. Rates change when a message
-// begins or ends. Nothing varies on the cluster (model::variation), which outlives it.
+// Equals SimGrid's CM02 with network_settings(), to rounding. Every message has weight 1 (and
+// counts twice on a shared medium that it passes twice). Rates are max-min fair: the smallest is as
+// large as the links allow, then the next, and so on. Rates change when a message begins or ends.
+// Nothing may vary on the cluster (model::variation), which outlives this.
 class FairFlows final : public Flows {
  public:
   explicit FairFlows(const model::Cluster& cluster);
@@ -37,10 +37,10 @@ class FairFlows final : public Flows {
     double times = 0.0;
   };
   struct Channel {
-    std::vector<Use> uses;  // of links that are shared
-    double most = kNever;   // of links that everyone has for himself, bytes a second
-    double rate = 0.0;      // of the message on its way
-    double left = 0.0;      // bytes of it at `since`
+    std::vector<Use> uses;  // shared links
+    double most = kNever;   // limit of unshared links, bytes a second
+    double rate = 0.0;      // of the message in flight
+    double left = 0.0;      // its remaining bytes at `since`
     double since = 0.0;
     double ends = kNever;  // at that rate
     bool on_way = false;
@@ -49,14 +49,14 @@ class FairFlows final : public Flows {
   };
   struct Place {                           // a link, or one of its directions
     double capacity = 0.0;                 // bytes a second
-    std::vector<ChannelNumber> carries{};  // messages on their way
-    double left = 0.0;                     // in share(): that no message has been given
-    double load = 0.0;                     // in share(): passes of those whose rate is open
+    std::vector<ChannelNumber> carries{};  // messages in flight
+    double left = 0.0;                     // in share(): unassigned capacity
+    double load = 0.0;                     // in share(): passes of messages without a rate
     bool meets = false;
   };
   struct Call {
     double time = 0.0;
-    std::uint64_t number = 0;  // of equal times the first that was set
+    std::uint64_t number = 0;  // breaks ties: the timer set first
     std::function<void()> what;
   };
   struct Later {
@@ -65,9 +65,9 @@ class FairFlows final : public Flows {
     }
   };
 
-  // Gives each message that begins or ended ones meet, by way of links, its rate.
+  // Sets the rate of each message that shares links, also indirectly, with one that began or ended.
   void share();
-  // The messages and places that `changed_` reach.
+  // Collects the messages and places reached from `changed_`.
   void gather();
   void fix(ChannelNumber channel, double rate);
   void end_messages();
@@ -78,7 +78,7 @@ class FairFlows final : public Flows {
   std::vector<Place> places_;
   std::vector<Channel> channels_;
   std::vector<ChannelNumber> on_way_;
-  std::vector<ChannelNumber> changed_;  // that began or ended since rates were given
+  std::vector<ChannelNumber> changed_;  // began or ended since the last share()
   std::vector<ChannelNumber> met_;
   std::vector<std::size_t> met_places_;
   std::vector<std::size_t> full_;

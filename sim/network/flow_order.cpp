@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "model/predict/extension.hpp"
+#include "model/predict/step_extrapolation.hpp"
 #include "sim/network/positional_random.hpp"
 
 namespace tandem::sim {

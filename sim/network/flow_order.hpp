@@ -1,7 +1,7 @@
 #pragma once
 
-// When one step on SimGrid may stand for another: what of a step's flows must agree. Private to
-// sim/.
+// The condition under which one step on SimGrid may represent another: equal order of flows.
+// Private to sim/.
 
 #include <cstdint>
 #include <vector>
@@ -11,16 +11,16 @@
 
 namespace tandem::sim {
 
-// A digest of the order in which the graph's flows begin and end, apart for links that no message
-// connects: between two of these events every rate is constant. Ties (model::kTie) count as one
-// event. `begin` and `end` of each task, in seconds: of a message, its first byte's and its last
-// byte's departure.
+// Returns a digest of the order in which the graph's flows begin and end, separately for links that
+// no message connects: between two of these events every rate is constant. Ties (model::kTie) count
+// as one event. `begin` and `end` of each task in seconds: for a message, departures of its first
+// and last byte.
 [[nodiscard]] std::uint64_t flow_order(const model::Cluster& cluster, const model::TaskGraph& graph,
                                        const std::vector<double>& begin,
                                        const std::vector<double>& end);
 
-// Whether a step's messages have all arrived when its last sample is done, and begin no sooner than
-// the last sample of the step before: each leads to the last sample and comes from the lane of it.
+// Returns whether all messages of a step have arrived at its last sample, and none begins before
+// the last sample of the step before: each leads to the last sample and starts from its lane.
 [[nodiscard]] bool drains(const model::TaskGraph& graph);
 
 }  // namespace tandem::sim

@@ -1,6 +1,6 @@
 #pragma once
 
-// What carries the bytes of a replay's messages over shared links, and its clock. Private to sim/.
+// The transport of a replay's messages over shared links, and its clock. Private to sim/.
 
 #include <cstdint>
 #include <functional>
@@ -14,18 +14,18 @@ class Flows {
   using ChannelNumber = std::int32_t;
   virtual ~Flows() = default;
 
-  // Has `sent` called when the last byte of a channel's message has left. To be called once, first.
+  // Sets the function called when the last byte of a channel's message has left. Call it once,
+  // first.
   virtual void on_sent(std::function<void(ChannelNumber)> sent) = 0;
-  // Seconds; 0 at first.
+  // Returns the time in seconds; 0 at first.
   [[nodiscard]] virtual double now() const = 0;
-  // Has `what` called at `time`, which is to come.
+  // Schedules a call of `what` at a future `time`.
   virtual void at(double time, std::function<void()> what) = 0;
-  // To be called once a channel. They are numbered from 0 on.
+  // Adds a channel, once each; returns its number, from 0.
   virtual ChannelNumber add_channel(model::DeviceIndex from, model::DeviceIndex to) = 0;
-  // The first byte of `channel`'s message leaves now; the last of the message before has left.
-  // Bytes are whole.
+  // Starts `channel`'s next message now; the previous one must have left. Bytes are whole.
   virtual void send(ChannelNumber channel, double bytes) = 0;
-  // Until no message is on its way and nothing is left to be called.
+  // Runs until no message is in flight and no call is scheduled.
   virtual void run() = 0;
 };
 

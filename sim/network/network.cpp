@@ -52,7 +52,7 @@ void Network::start_others() {
 void Network::add_route(model::DeviceIndex from, model::DeviceIndex to) {
   require(!channels_ ||
               std::binary_search(channels_->begin(), channels_->end(), model::Channel(from, to)),
-          "replay: a channel that the steps have not told of");
+          "replay: a channel that was not listed for the steps");
   std::vector<s4u::LinkInRoute> links;
   for (const model::Hop& hop : cluster_->route(from, to).hops) {
     if (bottlenecks_ && !bottlenecks_->limits(hop)) continue;
@@ -69,7 +69,7 @@ s4u::CommPtr Network::message(model::DeviceIndex from, model::DeviceIndex to, do
   return comm;
 }
 
-// Starts a flow over `link` that never ends while a run lasts. A link of its own limits its rate.
+// Starts a flow over `link` that lasts for the whole run. A separate link limits its rate.
 void Network::compete(s4u::Link* link) {
   const auto end = [&](const char* suffix) {
     return s4u::Host::by_name(link->get_name() + suffix);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A cluster's links as SimGrid's. Private to sim/.
+// A cluster's links in SimGrid. Private to sim/.
 
 #include <cstdint>
 #include <optional>
@@ -18,28 +18,28 @@
 namespace tandem::sim {
 
 // Links without latency, which a replay adds itself, and a route for each channel in use. At most
-// one for an engine; `cluster` must outlive it. Where `channels` says which there will be, routes
-// are without the links that cannot limit any of them.
+// one for an engine; `cluster` must outlive it. If `channels` lists the channels in advance, routes
+// omit the links that cannot limit any of them.
 class Network {
  public:
   Network(const simgrid::s4u::Engine& engine, const model::Cluster& cluster,
           std::optional<std::vector<model::Channel>> channels);
 
-  // Starts what competes on the links all the time, and sets timers for what changes.
+  // Starts background flows, and sets timers for changes.
   void start_others();
 
-  // To be called once a channel, before its first message. Throws logic_error for one that is not
-  // among those told.
+  // Adds a channel's route, once, before its first message. Throws logic_error for one that was not
+  // listed.
   void add_route(model::DeviceIndex from, model::DeviceIndex to);
 
-  // A message, not yet started. SimGrid counts whole bytes, and so do messages.
+  // Returns a message, not yet started. SimGrid counts whole bytes, as messages do.
   [[nodiscard]] simgrid::s4u::CommPtr message(model::DeviceIndex from, model::DeviceIndex to,
                                               double bytes) const;
 
  private:
   struct Duplex {
     simgrid::s4u::Link* up;
-    simgrid::s4u::Link* down;  // the same unless the directions are apart
+    simgrid::s4u::Link* down;  // the same unless directions are separate
   };
 
   void add_link(const model::Link& link, std::size_t index);

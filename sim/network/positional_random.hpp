@@ -1,13 +1,13 @@
 #pragma once
 
-// Random numbers by position, so that no order of drawing can change them. Private to sim/.
+// Random numbers by position, independent of the order of drawing. Private to sim/.
 
 #include <cstdint>
 
 namespace tandem::sim {
 
-// A bijection of 64 bits that scatters them: the finaliser of SplitMix64 (Steele, Lea, Flood,
-// OOPSLA 2014).
+// Returns a bijective hash of 64 bits: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA
+// 2014).
 constexpr std::uint64_t scattered(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
@@ -15,7 +15,7 @@ constexpr std::uint64_t scattered(std::uint64_t x) {
   return x ^ (x >> 31U);
 }
 
-// The number at position `index` of stream `stream` of `seed`: uniform in [0, 1), 53 bits.
+// Returns number `index` of stream `stream` of `seed`: uniform in [0, 1), 53 bits.
 constexpr double uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   const std::uint64_t bits = scattered(scattered(scattered(seed) ^ stream) ^ index);
   return static_cast<double>(bits >> 11U) * 0x1p-53;

@@ -17,7 +17,7 @@ SimGridFlows::SimGridFlows(const model::Cluster& cluster,
 
 void SimGridFlows::on_sent(std::function<void(ChannelNumber)> sent) {
   s4u::Activity::on_completion_cb([sent = std::move(sent)](const s4u::Activity& comm) {
-    // What competes all the time has no sender.
+    // Background flows have no sender.
     if (const auto* const sender = comm.get_data<Sender>()) sent(sender->number);
   });
   network_.start_others();

@@ -1,6 +1,6 @@
 #pragma once
 
-// Messages as SimGrid's. Private to sim/, for a child process only: there is one engine a process.
+// Messages over SimGrid. Private to sim/, for a child process only: there is one engine a process.
 
 #include <deque>
 #include <functional>
@@ -18,7 +18,7 @@ namespace tandem::sim {
 
 class SimGridFlows final : public Flows {
  public:
-  // `channels` as Network has them. `cluster` outlives it.
+  // `channels` as for Network. `cluster` outlives it.
   SimGridFlows(const model::Cluster& cluster, std::optional<std::vector<model::Channel>> channels);
 
   void on_sent(std::function<void(ChannelNumber)> sent) override;
@@ -33,12 +33,12 @@ class SimGridFlows final : public Flows {
     model::DeviceIndex from = 0;
     model::DeviceIndex to = 0;
     ChannelNumber number = 0;
-    simgrid::s4u::CommPtr comm;  // the message on its way
+    simgrid::s4u::CommPtr comm;  // the message in flight
   };
 
   simgrid::s4u::Engine* engine_;
   Network network_;
-  std::deque<Sender> senders_;  // which stay where they are: messages point to them
+  std::deque<Sender> senders_;  // at stable addresses: messages point to them
 };
 
 }  // namespace tandem::sim

@@ -66,7 +66,7 @@ constexpr const char* kComment = R"(<!-- A synthetic city, made by `tandem platf
        fibre    40% of homes    500-1000 Mbps down, 200-500 up, 1-2 ms   products on a GPON (ITU-T G.984: 2.5/1.2 Gbps)
        cable    35%             250-1000 Mbps down, 20-50 up, 4-8 ms     DOCSIS 3.1 down, 3.0 split up
        vdsl     25%             50-100 Mbps down, 10-40 up, 5-10 ms      VDSL2 (ITU-T G.993.2, profile 17a)
-         latency: one way, line and its interleaving. A line's directions are two links, as they are not alike.
+         latency: one way, line and its interleaving. A line's directions are two links, as they differ.
        port     1 Gbps full duplex, 0.2 ms (Ethernet 1000BASE-T; boards 1 Gbps too)
        Wi-Fi    a home's air, 150-600 Mbps for all its stations together, 1-3 ms a frame: a message between two
                 stations passes it twice (802.11ac/ax, 80 MHz, two streams, after its overhead)

@@ -13,14 +13,14 @@ struct City {
   std::uint64_t seed = 1;
 };
 
-// A SimGrid platform file, valid for SimGrid and for read_platform. The core has a switch for every
-// 32 homes; a home is a router with its access line (fibre, cable or VDSL: a rate up and a rate
-// down, each a link of its own), and devices on switched ports or on the home's Wi-Fi, one shared
-// medium. What each home and device is, and its values within its class's range, is drawn from the
-// seed: equal arguments give equal bytes on every machine, and a home's draws do not depend on how
-// many homes there are. The first device, the default master, is a desktop on a port of a home with
-// fibre. The file's comment lists classes, ranges and where they come from.
-// Throws Error (value, expected, remedy) for numbers out of range.
+// Returns a SimGrid platform file, valid for SimGrid and for read_platform. The core has a switch
+// for every 32 homes. A home is a router with its access line (fibre, cable or VDSL, with separate
+// links up and down), and devices on switched ports or on the home's Wi-Fi, one shared medium. The
+// classes of homes and devices, and values within each class's range, are drawn from the seed:
+// equal arguments give equal bytes on every machine, and a home's draws do not depend on the number
+// of homes. The first device, the default master, is a desktop on a port of a home with fibre. The
+// file's comment lists classes, ranges and their sources. Throws Error (value, expected, remedy)
+// for numbers out of range.
 [[nodiscard]] std::string city_platform_xml(const City& city);
 
 }  // namespace tandem::sim

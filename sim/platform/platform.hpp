@@ -1,6 +1,6 @@
 #pragma once
 
-// Scenario files: SimGrid platform XML to model::Cluster.
+// Reads scenario files: SimGrid platform XML to model::Cluster.
 
 #include <string>
 #include <vector>
@@ -11,14 +11,14 @@ namespace tandem::sim {
 
 struct Platform {
   model::Cluster cluster;
-  std::vector<std::string> defaults;  // one line for each value that was assumed, and of whom
+  std::vector<std::string> defaults;  // one line for each assumed value, with its devices
 };
 
-// Reads and checks a SimGrid platform file. Our additions are <prop>s of a <host>: "tandem:memory",
+// Reads and checks a SimGrid platform file. Extensions are <prop>s of a <host>: "tandem:memory",
 // "tandem:memory_bandwidth", "tandem:disk_bandwidth", "tandem:slowdown" (values with units), all
-// optional. A <prop id="tandem:..."> that is not one of these is an error. Meaning is checked first
-// (pugixml), then SimGrid itself loads the file in a forked child with a timeout, and its routes
-// must agree. Throws Error: file:line, subject, value, expected, remedy.
+// optional. Any other <prop id="tandem:..."> is an error. First checks the meaning (pugixml); then
+// SimGrid itself loads the file in a forked child with a timeout, and its routes must agree. Throws
+// Error: file:line, subject, value, expected, remedy.
 [[nodiscard]] Platform read_platform(const std::string& path);
 
 }  // namespace tandem::sim

@@ -52,7 +52,7 @@ std::vector<Pair> pairs_to_compare(model::DeviceIndex devices) {
     }
     return pairs;
   }
-  // The same pairs every time: a file is either right or wrong.
+  // The same pairs every time: the verdict on a file is reproducible.
   std::mt19937 random(1);
   std::uniform_int_distribution<model::DeviceIndex> device(0, devices - 1);
   for (int s = 0; s < kSampledSources; ++s) {
@@ -69,8 +69,8 @@ bool same(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
 }
 
-// In the child: hosts and links are in SimGrid what they are in the cluster, so that nothing that
-// was overlooked in the file (an attribute, a default, two names that are one) is different there.
+// In the child: checks that hosts and links in SimGrid equal those in the cluster, to detect
+// anything that was overlooked in the file (an attribute, a default, two equal names).
 void check_elements(const s4u::Engine& engine, const std::string& source,
                     const model::Cluster& cluster) {
   const auto expect = [&](bool equal, const std::string& subject, const char* what) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// SimGrid's own opinion of a platform file. Private to sim/.
+// Validation of a platform file by SimGrid itself. Private to sim/.
 
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace tandem::sim {
 
-// Has SimGrid load `given`, without its traces, in a child process, and compares its routes between
+// Loads `given` without its traces in a child process with SimGrid, and compares its routes between
 // devices with those of `cluster`: all pairs of up to 64 devices, a fixed sample beyond. Throws
 // Error naming `source` with SimGrid's message, or with the pair and both routes.
 void check_with_simgrid(std::string_view given, const std::string& source,

@@ -23,11 +23,10 @@ using pugi::xml_node;
 
 constexpr std::size_t kMaxNetpoints = 8192;  // beyond, SimGrid's own routing takes minutes
 
-// Floyd looks at every three netpoints, before anything else: 3 s for so many, and minutes for
-// more.
+// Floyd examines every three netpoints first: 3 s for so many, and minutes for more.
 constexpr std::size_t kMaxFloyd = 2048;
 
-// Names and values in messages come from the file, and could hold anything.
+// Names and values in messages come from the file, and may contain anything.
 std::string shown(const std::string& text) { return model::one_line(text, 1000); }
 
 void read_link_props(const XmlDocument& document, xml_node node, model::Link& link) {
@@ -262,7 +261,7 @@ class PlatformReader {
     if (from != to) edges_.push_back(std::move(edge));
   }
 
-  // What happens when: "TIME VALUE" lines.
+  // Reads the changes over time: "TIME VALUE" lines.
   void read_trace(xml_node node) {
     if (node.attribute("file")) {
       document_.fail(node,

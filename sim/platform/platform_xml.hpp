@@ -1,6 +1,6 @@
 #pragma once
 
-// The meaning of a platform file, checked without SimGrid. Private to sim/.
+// The interpretation of a platform file, without SimGrid. Private to sim/.
 
 #include <string>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace tandem::sim {
 
-// What the XML in `text` says; `source` names it in messages. Accepts one <zone> of hosts, routers,
-// links and routes; refuses what SimGrid would crash or hang on, or silently take. Throws Error:
+// Parses the XML in `text`; `source` names it in messages. Accepts one <zone> of hosts, routers,
+// links and routes; rejects what SimGrid would crash or hang on, or silently accept. Throws Error:
 // source:line: subject, value, expected, remedy.
 [[nodiscard]] Platform parse_platform_xml(std::string_view text, const std::string& source);
 

@@ -59,7 +59,7 @@ std::optional<std::uint32_t> character_number(std::string_view name) {
   return number;
 }
 
-// What follows the first "&" of `text` that is no reference to a character; empty: nothing.
+// Returns the text after the first "&" that is not a character reference; empty: none.
 std::string_view bad_reference(std::string_view text) {
   for (std::size_t at = text.find('&'); at != std::string_view::npos; at = text.find('&', at + 1)) {
     const std::string_view rest = text.substr(at + 1);
@@ -73,7 +73,7 @@ std::string_view bad_reference(std::string_view text) {
   return {};
 }
 
-// Whether it has a first line in UTF-16 or UTF-32, as some editors write.
+// Returns whether it begins as UTF-16 or UTF-32, as written by some editors.
 bool is_wide(std::string_view text) {
   return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") ||
          text.substr(0, 4).find('\0') != std::string_view::npos;
@@ -101,7 +101,7 @@ XmlDocument::XmlDocument(std::string_view text, std::string source) : source_(st
   check_prolog(text);
 }
 
-// What SimGrid reads as UTF-8 must be UTF-8, and is shown as such.
+// Requires UTF-8, as SimGrid reads and shows the text as such.
 void XmlDocument::check_encoding(std::string_view text) const {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   if (text.starts_with(kMark)) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// An XML document whose every complaint names file and line. Private to sim/.
+// An XML document with file and line in every error. Private to sim/.
 
 #include <cstddef>
 #include <initializer_list>
@@ -13,14 +13,14 @@ namespace tandem::sim {
 
 class XmlDocument {
  public:
-  // Throws Error for text that is not well-formed XML in UTF-8, is binary, defines entities, refers
-  // to others than XML's own, or to characters that XML has not.
+  // Throws Error for text that is not well-formed XML in UTF-8, is binary, defines entities, or
+  // refers to entities other than XML's own or to characters that XML does not allow.
   XmlDocument(std::string_view text, std::string source);
 
-  // The one element at the top, which must have that name and stand, alone, behind a DOCTYPE of it.
+  // Returns the root element, which must have that name and follow, alone, a DOCTYPE of that name.
   [[nodiscard]] pugi::xml_node root(const char* name) const;
 
-  // All text of `node`, whatever comments stand in it. Throws Error if it has elements.
+  // Returns all text of `node`, without comments. Throws Error if it has elements.
   [[nodiscard]] std::string text(pugi::xml_node node) const;
 
   // Throws Error: source:line: <element id>: message.
@@ -29,9 +29,9 @@ class XmlDocument {
   // "source:line: <element id>".
   [[nodiscard]] std::string where(pugi::xml_node at) const;
 
-  // Fails unless the attributes of `node` are among `required` and `optional`, once each and none
-  // of the required missing, and its children are elements among `children`. Only an element that
-  // `has_text` may contain some.
+  // Fails unless the attributes of `node` are among `required` and `optional`, once each with all
+  // required ones present, and its children are elements among `children`. Text is allowed only if
+  // `has_text`.
   void expect(pugi::xml_node node, std::initializer_list<std::string_view> required,
               std::initializer_list<std::string_view> optional,
               std::initializer_list<std::string_view> children, bool has_text = false) const;

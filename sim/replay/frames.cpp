@@ -18,7 +18,7 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<model::Span>);
 
-// The first word of a frame: what the rest of it holds.
+// The first word of a frame: the kind of its contents.
 enum class Content : std::uint64_t {
   spans,  // how many there are in the next block
   blend,
@@ -28,7 +28,7 @@ enum class Content : std::uint64_t {
 static_assert(std::is_trivially_copyable_v<model::Segment> &&
               std::is_trivially_copyable_v<model::CacheOp>);
 
-// Of a frame of a step; its segments follow, and then its cache operations.
+// The head of a step's frame; segments and cache operations follow.
 struct StepHead {
   double not_before_s = 0.0;
   std::uint64_t segments = 0;

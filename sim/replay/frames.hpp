@@ -1,6 +1,6 @@
 #pragma once
 
-// What a replay tells whoever asked for it, in this process or in its parent. Private to sim/.
+// The output of a replay, to this process or to the parent. Private to sim/.
 
 #include <semaphore.h>
 
@@ -11,14 +11,14 @@
 #include <span>
 #include <vector>
 
-#include "model/predict/extension.hpp"
+#include "model/predict/step_extrapolation.hpp"
 #include "model/report/trace.hpp"
 #include "sim/network/child.hpp"
 
 namespace tandem::sim {
 
-// Memory that a process shares with the child that it forks after this is made: blocks of spans,
-// which the child fills and the parent reads in turn, so that none is copied.
+// Memory shared with a child that is forked after construction: blocks of spans, which the child
+// fills and the parent reads in turn, without copies.
 class SpanBlocks {
  public:
   static constexpr std::size_t kBlocks = 4;
@@ -29,25 +29,25 @@ class SpanBlocks {
   SpanBlocks(const SpanBlocks&) = delete;
   SpanBlocks& operator=(const SpanBlocks&) = delete;
 
-  // In the child: the next block, once the parent has read what it held.
+  // In the child: returns the next block, once the parent has read its previous contents.
   [[nodiscard]] std::span<model::Span> take();
-  // In the parent: the first `count` spans of the block that was taken first of those not yet
-  // given back.
+  // In the parent: returns the first `count` spans of the oldest block not yet returned to the
+  // child.
   [[nodiscard]] std::span<const model::Span> read(std::size_t count) const;
   void give_back();
 
  private:
   struct Shared {
-    sem_t free;  // blocks that the child may take
+    sem_t free;  // blocks that the child may fill
     std::array<model::Span, kBlocks * kSpans> spans;
   };
   [[nodiscard]] std::span<model::Span> block(std::size_t number) const;
 
   Shared* shared_;
-  std::size_t next_ = 0;  // block, of the process that asks
+  std::size_t next_ = 0;  // block, of the calling process
 };
 
-// Takes what a replay says, in order: spans, many at once, blends and scheduled steps.
+// Receives a replay's output in order: spans in batches, blends and scheduled steps.
 class Output {
  public:
   virtual ~Output() = default;
@@ -58,11 +58,11 @@ class Output {
   }
   virtual void add(const model::StepBlend& blend) = 0;
   virtual void add(const model::ScheduledStep& step) = 0;
-  // Hands on the spans held back. To be called once all are added.
+  // Passes on the buffered spans. Call it once all are added.
   void flush();
 
  protected:
-  // Where the next spans are kept until they are handed on.
+  // Returns the memory in which the next spans are buffered.
   virtual std::span<model::Span> next_block() = 0;
   virtual void hand_on(std::span<const model::Span> spans) = 0;
 
@@ -71,14 +71,14 @@ class Output {
   std::size_t held_ = 0;          // spans in it
 };
 
-// Who takes it; what is left out must not come.
+// Consumers of the output; kinds without a consumer must not occur.
 struct Reader {
   std::function<void(std::span<const model::Span>)> spans;
   std::function<void(const model::StepBlend&)> blend{};
   std::function<void(const model::ScheduledStep&)> step{};
 };
 
-// In a child: sends it all to the parent.
+// In a child: sends the output to the parent.
 class FrameWriter final : public Output {
  public:
   using Output::add;
@@ -94,7 +94,7 @@ class FrameWriter final : public Output {
   SpanBlocks* blocks_;
 };
 
-// In one process.
+// In one process: passes the output on directly.
 class DirectOutput final : public Output {
  public:
   using Output::add;
@@ -110,7 +110,7 @@ class DirectOutput final : public Output {
   std::vector<model::Span> spans_;
 };
 
-// Hands on what a frame holds.
+// Passes on the contents of a frame.
 void read_frame(Bytes frame, SpanBlocks& blocks, const Reader& reader);
 
 }  // namespace tandem::sim

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "model/predict/extension.hpp"
 #include "model/predict/program.hpp"
+#include "model/predict/step_extrapolation.hpp"
 #include "sim/network/child.hpp"
 #include "sim/network/fair_flows.hpp"
 #include "sim/network/flow_order.hpp"
@@ -22,8 +22,8 @@ namespace {
 
 using Body = std::function<void(Flows&, Output&)>;
 
-// On SimGrid, in a child: it allows one engine a process. `steps` are null where a scheduler gives
-// them.
+// Runs `body` on SimGrid in a child: it allows one engine a process. `steps` are null with a
+// scheduler.
 void on_simgrid(const model::Cluster& cluster, model::Steps* steps, const Body& body,
                 const Reader& reader) {
   SpanBlocks blocks;
@@ -66,12 +66,12 @@ Body all_steps(const model::Cluster& cluster, const model::CostModel& costs, mod
 Body few_steps(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps) {
   return [&](Flows& flows, Output& output) {
     Replay replay(cluster, costs, &steps, flows, output, 1);
-    model::evaluate_extended(steps, replay,
-                             [&](const model::StepBlend& blend) { output.add(blend); });
+    model::evaluate_extrapolated(steps, replay,
+                                 [&](const model::StepBlend& blend) { output.add(blend); });
   };
 }
 
-// As `recorder`'s master has it.
+// With the master of `recorder`.
 Body scheduled_steps(const model::Cluster& cluster, const model::CostModel& costs,
                      model::Scheduler& scheduler, model::GraphSource& graphs,
                      const model::RunRecorder& recorder, std::uint64_t seed) {
@@ -105,8 +105,8 @@ void replay_scheduled(const model::Cluster& cluster, const model::CostModel& cos
              into(recorder));
 }
 
-void replay_extended(const model::Cluster& cluster, const model::CostModel& costs,
-                     model::Steps& steps, model::RunRecorder& recorder) {
+void replay_extrapolated(const model::Cluster& cluster, const model::CostModel& costs,
+                         model::Steps& steps, model::RunRecorder& recorder) {
   if (!can_extend(cluster, steps)) {
     replay(cluster, costs, steps, recorder);
     return;

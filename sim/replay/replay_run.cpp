@@ -40,7 +40,7 @@ void Replay::run_scheduled() {
   submit(0.0, {});
   run_lanes();
   flows_->run();
-  require(flights_.over() && open_.empty(), "replay: tasks were left waiting");
+  require(in_flight_.over() && open_.empty(), "replay: tasks were left waiting");
 }
 
 void Replay::run_all() {
@@ -143,7 +143,7 @@ void Replay::send(Lane& lane, double start, double first_byte, double bytes) {
     flows_->at(first_byte, [this, &lane, bytes] { flows_->send(lane.channel, bytes); });
     return;
   }
-  // Steps are taken up early enough for every lane that an earlier one has used.
+  // Steps are submitted early enough for every lane that an earlier one has used.
   const double moment = scheduler_ == nullptr ? 0.0 : 2.0 * model::same_moment(now);
   require(first_byte >= now * (1.0 - 1e-12) - moment,
           "replay: a message without dependencies on a channel that no earlier step uses");
@@ -183,8 +183,8 @@ void Replay::leave(Lane& lane, double start, double time) {
   for (std::size_t k = prepared.first[at]; k < prepared.first[at + 1]; ++k) {
     const auto dependant = static_cast<std::size_t>(prepared.dependants[k]);
     Step::State& waiting = step.states[dependant];
-    if (prepared.dependants[k] >= prepared.program.finish() &&
-        ref.action < prepared.program.finish())
+    if (prepared.dependants[k] >= prepared.program.epilogue() &&
+        ref.action < prepared.program.epilogue())
       end_opening(step, ref.step, end);
     end_wait(prepared.lanes[dependant], waiting, load ? waiting.loaded : waiting.ready);
   }
@@ -200,14 +200,14 @@ void Replay::leave(Lane& lane, double start, double time) {
       }
     }
   }
-  if (ref.action == prepared.outcome) flights_.set_outcome(ref.step, end);
+  if (ref.action == prepared.outcome) in_flight_.set_outcome(ref.step, end);
   --step.left;
   drop_done_steps();
 }
 
 void Replay::end_opening(Step& step, std::int32_t index, double end) {
   step.opens = std::max(step.opens, end);
-  if (--step.opening == 0 && scheduler_ != nullptr) flights_.set_opens(index, step.opens);
+  if (--step.opening == 0 && scheduler_ != nullptr) in_flight_.set_opens(index, step.opens);
 }
 
 void Replay::record(const Span& span, std::size_t action, double left, double first_byte) {

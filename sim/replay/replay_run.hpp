@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "model/graph/cache_copies.hpp"
-#include "model/graph/flights.hpp"
+#include "model/graph/in_flight_steps.hpp"
 #include "model/graph/scheduler.hpp"
 #include "model/predict/analytic.hpp"
 #include "model/predict/cost_model.hpp"
-#include "model/predict/extension.hpp"
 #include "model/predict/program.hpp"
+#include "model/predict/step_extrapolation.hpp"
 #include "model/report/trace.hpp"
 #include "sim/network/flows.hpp"
 #include "sim/replay/frames.hpp"
@@ -26,26 +26,25 @@ namespace tandem::sim {
 
 // A run of steps as model/predict/program.hpp defines them. The end of a cpu or disk action follows
 // from its start, so it is computed as soon as the start is known, ahead of the clock of `flows`,
-// which carries the bytes of messages, where alone anything contends. A step is taken up when the
-// first lane has nothing left to do. An example: while a message of step 4 is on its way, the
-// sender's cpu lane may have computed all of step 5, whose times are then known and that clock is
-// behind.
+// which carries the messages' bytes, the only contended resource. The next step is submitted when
+// the first lane has nothing left to do. Example: while a message of step 4 is in flight, the
+// sender's cpu lane may have computed all of step 5, whose times are then ahead of that clock.
 class Replay : public model::StepEvaluator {
  public:
-  // `steps` are null where a scheduler or run() gives them. All arguments outlive the replay.
+  // `steps` are null if a scheduler or run() supplies them. All arguments outlive the replay.
   Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps* steps,
          Flows& flows, Output& output, std::uint64_t seed);
-  // A run that `scheduler` drives.
+  // A run driven by `scheduler`.
   Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Scheduler& scheduler,
          model::GraphSource& graphs, model::DeviceIndex master, Flows& flows, Output& output,
          std::uint64_t seed);
 
-  // All steps that the scheduler gives.
+  // Runs all steps of the scheduler.
   void run_scheduled();
-  // All of `steps`.
+  // Runs all of `steps`.
   void run_all();
-  // One step alone, which must leave nothing in flight at its end and send nothing before its begin
-  // (drains): then the flows need not know of the steps before and after.
+  // Runs one step alone, which must leave nothing in flight at its end and send nothing before its
+  // begin (drains): then the flows are independent of the neighbouring steps.
   Outcome run(const model::TaskGraph& graph, std::int32_t number, const model::Decisions* expected,
               model::Decisions& made) override;
   [[nodiscard]] const model::StepState& state() const override { return state_; }
@@ -55,23 +54,23 @@ class Replay : public model::StepEvaluator {
   // Taking up steps (replay_take_up.cpp).
 
   [[nodiscard]] Lane& lane_of(const model::LaneAction& action);
-  // What is prepared for `graph`, which becomes the last of prepared_. Only attention depends on
-  // `past`.
+  // Returns the prepared step for `graph`, and makes it the last of prepared_. Only attention
+  // depends on `past`.
   [[nodiscard]] std::shared_ptr<const PreparedStep> prepared_of(const model::TaskGraph& graph);
-  // Takes up all that the scheduler gives now.
+  // Submits all steps that the scheduler returns now.
   void submit(double now, std::span<const model::StepOutcome> ended);
-  // Does what happens by now to the steps in flight. Returns whether anything did. Where there are
-  // several, a moment is over before anything of it is done, so that all of it is known.
+  // Handles the events of the steps in flight up to now. Returns whether there were any. With
+  // several steps, collects all events of a moment before handling them.
   bool pass_moment();
-  void take_up_finish(std::int32_t index);
+  void take_up_epilogue(std::int32_t index);
   void take_up_step();
-  // Tasks that depend on nothing start at `not_before` or later, loads excepted.
+  // Tasks without dependencies start at `not_before` or later, loads excepted.
   void take_up(const model::TaskGraph& graph, std::int32_t index, double not_before = 0.0);
   // Adds copies on write to the step's first tasks.
   void charge_copies(const model::TaskGraph& graph, Step& step);
-  // The action waits for events of the step before its own, as far as they are not done.
+  // Makes the action wait for events of the step before its own that are not done.
   void await_events(std::span<const std::int32_t> events, ActionRef ref, Step::State& state);
-  // Has the next step taken up at `time`, unless that is done by then.
+  // Requests the next step at `time`, unless it has been submitted by then.
   void request_step(double time);
 
   // Running lanes (replay_run.cpp).
@@ -79,25 +78,25 @@ class Replay : public model::StepEvaluator {
   void run_runnable();
   void run_lanes();
   void run_lane(Lane& lane);
-  // When an action of a cpu or disk lane that begins at `start` ends; of a message, when what
-  // precedes its bytes does.
+  // Returns the end of an action of a cpu or disk lane that begins at `start`; for a message, the
+  // end of what precedes its bytes.
   [[nodiscard]] double end_of(const model::LaneAction& action, double start, double seconds) const;
-  // When the message whose last byte leaves at `time` is done. None overtakes another.
+  // Returns the arrival of the message whose last byte leaves at `time`. Messages keep their order.
   double arrival(Lane& lane, double bytes, double time) const;
-  // The channel is taken at `start`, the first byte goes at `first_byte`.
+  // Occupies the channel from `start`; the first byte leaves at `first_byte`.
   void send(Lane& lane, double start, double first_byte, double bytes);
-  // The last byte of the message in `lane` has been sent at `time`.
+  // Ends the sending of the message in `lane` at `time`.
   void sent(Lane& lane, double time);
-  // The first action of `lane` leaves it at `time`, which need not have come yet.
+  // Removes the first action of `lane` at `time`, possibly ahead of the clock.
   void leave(Lane& lane, double start, double time);
-  // Something that the step's finish waits for has ended.
+  // Ends one of the actions that the step's epilogue waits for.
   void end_opening(Step& step, std::int32_t index, double end);
   void record(const model::Span& span, std::size_t action, double left, double first_byte);
-  // The last step taken up stays until the next one knows its events.
+  // Keeps the last submitted step until the next one has its events.
   void drop_done_steps();
 
   [[nodiscard]] bool last_taken_up() const {
-    return scheduler_ != nullptr ? flights_.over() : taken_up_ == steps_->count();
+    return scheduler_ != nullptr ? in_flight_.over() : taken_up_ == steps_->count();
   }
   [[nodiscard]] Step& step_of(ActionRef ref) {
     return open_[static_cast<std::size_t>(ref.step - first_open_)];
@@ -116,25 +115,25 @@ class Replay : public model::StepEvaluator {
   model::Steps* steps_;
   Output* output_;
   Flows* flows_;
-  std::vector<Lane*> channels_;  // by their numbers in flows_
+  std::vector<Lane*> channels_;  // by number in flows_
   std::unordered_map<std::uint64_t, Lane> lanes_;
   model::CacheCopies copies_;
-  std::vector<std::shared_ptr<PreparedStep>> prepared_;  // the last ones taken up
-  std::deque<Step> open_;                                // steps taken up and not done
+  std::vector<std::shared_ptr<PreparedStep>> prepared_;  // most recent last
+  std::deque<Step> open_;                                // submitted and not done
   std::vector<Lane*> runnable_;
   std::int32_t first_open_ = 0;  // index of open_'s first
   std::int32_t taken_up_ = 0;
-  double requested_ = kNever;  // when to take up the next step
+  double requested_ = kNever;  // the time of the next submission
 
-  // Of a run that a scheduler drives.
+  // For runs driven by a scheduler:
   model::Scheduler* scheduler_ = nullptr;
   model::GraphSource* graphs_ = nullptr;
   model::DeviceIndex master_ = 0;
-  model::Flights flights_;
-  double timer_ = 0.0;  // the latest for which a timer has gone off
+  model::InFlightSteps in_flight_;
+  double timer_ = 0.0;  // the latest expired timer
   double armed_ = 0.0;  // the timer set last
 
-  // Of steps that run alone.
+  // For steps that run alone:
   bool alone_ = false;
   double origin_ = 0.0;  // on the clock of flows_, of the step
   model::StepState state_;

@@ -15,7 +15,7 @@ PreparedStep::PreparedStep(const model::TaskGraph& graph) : key(graph.structure(
   std::vector<std::size_t> next(first.begin(), first.end() - 1);
   for (ActionIndex i = 0; i < program.size(); ++i) {
     for (const ActionIndex d : program.dependencies(i)) {
-      if (i >= program.finish() && d < program.finish()) ++opening;
+      if (i >= program.epilogue() && d < program.epilogue()) ++opening;
       dependants[next[static_cast<std::size_t>(d)]++] = i;
     }
   }

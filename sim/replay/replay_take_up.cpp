@@ -1,4 +1,4 @@
-// When a replay takes up steps: the next of a list, or what a scheduler gives.
+// Submits the steps of a replay: the next of a list, or those of a scheduler.
 
 #include <algorithm>
 
@@ -65,23 +65,23 @@ void Replay::submit(double now, std::span<const model::StepOutcome> ended) {
   while (true) {
     const model::Decision decision = scheduler_->next(now, ended);
     ended = {};
-    flights_.set_until(decision.until_s);
+    in_flight_.set_until(decision.until_s);
     if (!decision.step) break;
     output_->add(*decision.step);
-    flights_.submit();
+    in_flight_.submit();
     take_up(graphs_->graph_of(decision.step->batch), taken_up_, decision.step->not_before_s);
     const Step& step = open_.back();
-    if (step.prepared->finishes() && step.opening == 0)
-      flights_.set_opens(taken_up_ - 1, step.opens);
+    if (step.prepared->has_epilogue() && step.opening == 0)
+      in_flight_.set_opens(taken_up_ - 1, step.opens);
   }
   drop_done_steps();
 }
 
 bool Replay::pass_moment() {
-  const double first = flights_.next();
-  if (first == model::Flights::kUnknown) return false;
+  const double first = in_flight_.next();
+  if (first == model::InFlightSteps::kUnknown) return false;
   const double last = first + model::same_moment(first);
-  const double when = flights_.size() > 1 ? last : first;
+  const double when = in_flight_.size() > 1 ? last : first;
   if (when > std::max(flows_->now(), timer_)) {
     if (when < armed_ || armed_ <= timer_) {
       armed_ = when;
@@ -92,18 +92,18 @@ bool Replay::pass_moment() {
     }
     return false;
   }
-  for (const std::int32_t step : flights_.take_finishes(last)) take_up_finish(step);
+  for (const std::int32_t step : in_flight_.take_epilogues(last)) take_up_epilogue(step);
   run_runnable();
-  double now = model::Flights::kUnknown;
-  const std::vector<model::StepOutcome> ended = flights_.take_outcomes(last, now);
-  if (now != model::Flights::kUnknown) submit(now, ended);
+  double now = model::InFlightSteps::kUnknown;
+  const std::vector<model::StepOutcome> ended = in_flight_.take_outcomes(last, now);
+  if (now != model::InFlightSteps::kUnknown) submit(now, ended);
   return true;
 }
 
-void Replay::take_up_finish(std::int32_t index) {
+void Replay::take_up_epilogue(std::int32_t index) {
   Step& step = open_[static_cast<std::size_t>(index - first_open_)];
   const PreparedStep& prepared = *step.prepared;
-  const ActionIndex first = prepared.program.finish();
+  const ActionIndex first = prepared.program.epilogue();
   Lane& lane = *prepared.lanes[static_cast<std::size_t>(first)];
   double& ready = step.states[static_cast<std::size_t>(first)].ready;
   ready = std::max(ready, step.opens);
@@ -139,7 +139,7 @@ void Replay::take_up(const model::TaskGraph& graph, std::int32_t index, double n
     Step::State& state = step.states[at];
     Lane& lane = *prepared.lanes[at];
     state.cost = prepared.costs[at];
-    if (scheduler_ == nullptr || i < prepared.program.finish()) {
+    if (scheduler_ == nullptr || i < prepared.program.epilogue()) {
       lane.actions.push_back({index, i});
       if (lane.actions.size() == 1) runnable_.push_back(&lane);
     }

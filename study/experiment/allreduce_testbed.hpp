@@ -1,7 +1,7 @@
 #pragma once
 
-// One all-reduce alone on a network like TPI-LLM's testbed: every device behind a gateway of its
-// own, the gateways behind one core, all links equal and full-duplex. arXiv 2410.00531, section 4.1
+// One all-reduce alone on a network like TPI-LLM's testbed: every device behind its own gateway,
+// the gateways behind one core, all links equal and full-duplex. arXiv 2410.00531, section 4.1
 
 #include <cstdint>
 #include <string>
@@ -18,11 +18,11 @@ struct AllreduceTestbed {
   [[nodiscard]] model::Cluster cluster() const;
 };
 
-// The collectives that are compared, as `tandem plan --allreduce` names them.
+// Returns the compared collectives, in the notation of `tandem plan --allreduce`.
 [[nodiscard]] const std::vector<std::string>& compared_allreduces();
 
-// From the first message's start to the last one's arrival, each device having `columns` f32
-// values: messages share links, additions take no time.
+// Returns the time from the first message's start to the last one's arrival, with `columns` f32
+// values a device: messages share links, additions take no time.
 [[nodiscard]] model::Seconds simulated_allreduce(const AllreduceTestbed& testbed,
                                                  const std::string& allreduce,
                                                  std::int32_t columns);

@@ -1,5 +1,5 @@
-// CSPS against itself: claims of its text beside what its own tables and other claims imply.
-// Nothing is predicted.
+// Consistency of CSPS: claims of its text beside values implied by its own tables and other claims.
+// No predictions.
 
 #include <algorithm>
 #include <cmath>
@@ -86,7 +86,7 @@ class Comparison {
     }
   }
 
-  // Of prompts of 1M tokens.
+  // For prompts of 1M tokens.
   void seconds_of_sarathi() {
     const double ttft_s = claim("sarathi ttft s", "1M").least;
     constexpr auto kTokens = static_cast<double>(kCspsMillion);

@@ -32,8 +32,7 @@ Spent spent(const CspsPass& pass) {
           .sent_bytes = pass.sent_bytes};
 }
 
-// Of ratios of two farther levels with the mean of `of`, which takes `spent`, those that take
-// least.
+// Returns the fastest ratios of two farther levels with mean `of`, by the time `spent`.
 template <typename Spends>
 std::pair<CspsDrop, Spent> best_of(const CspsDrop& of, const Spent& spent, const Spends& spends) {
   constexpr double kStep = 0.02;

@@ -1,4 +1,4 @@
-// CSPS, figure 17: how long requests wait and take, by how many arrive a second.
+// CSPS, figure 17: waiting and response times of requests by arrivals per second.
 
 #include <algorithm>
 #include <array>
@@ -18,12 +18,12 @@ namespace {
 constexpr std::int64_t kRequests = 2000;
 // "the default request arrival rate [is] 1 req/s" (5.2).
 constexpr std::array<double, 4> kRates{0.25, 0.5, 1.0, 2.0};
-// Times what Sarathi-Serve takes of a request that waits for nothing.
+// Multiples of Sarathi-Serve's time of a request without waiting.
 constexpr std::array<double, 2> kLatencies{2.0, 4.0};
 
-// Of all requests.
+// Means over all requests.
 struct Queued {
-  // Device seconds that prompts take, of those that pass.
+  // Device seconds of prompts over the elapsed device seconds.
   double load = 0.0;
   double wait_s = 0.0;
   double response_s = 0.0;
@@ -53,7 +53,7 @@ Queued queued(const std::vector<planner::InferenceRequest>& requests, const Csps
   return means;
 }
 
-// The most requests a second with which they take `response_s` on average; 0 if none does.
+// Returns the most requests a second with a mean time of `response_s`; 0 if there is none.
 double rate_at(const std::vector<planner::InferenceRequest>& requests, const CspsSystem& system,
                double response_s) {
   constexpr double kSlow = 1e-3;

@@ -14,7 +14,7 @@ struct Length {
 constexpr std::array kLengths{Length{"1K", 1'000}, Length{"10K", 10'000}, Length{"100K", 100'000},
                               Length{"500K", 500'000}, Length{"1M", kCspsMillion}};
 
-// What the text says of the figure; of other lengths there are bars alone.
+// Returns the text's number for the figure; for other lengths there are only bars.
 Reading said(const Scenarios& scenarios, std::string_view claim, std::string_view length) {
   if (length != "1K" && length != "1M") return {};
   return Reading::number(csps_claim(scenarios, claim, length).least);

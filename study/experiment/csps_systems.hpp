@@ -1,6 +1,7 @@
 #pragma once
 
-// What CSPS compares, by curves of a prompt's length: Sarathi-Serve and its own two ways.
+// The systems that CSPS compares, as functions of a prompt's length: Sarathi-Serve and its own
+// variants.
 
 #include <cstdint>
 #include <functional>
@@ -19,8 +20,7 @@ inline constexpr double kSarathiDevices = 8.0;         // that serve a request: 
 inline constexpr std::int64_t kCspsLong = 100'000;
 
 // A function of a prompt's length, known at two lengths or more, linear between and beyond them:
-// seconds of a new token, which reads all there is before it, or of a prompt for each of its
-// tokens, which do.
+// seconds of a new token, which reads everything before it, or of a prompt per token.
 class CspsCurve {
  public:
   void add(std::int64_t tokens, double value) { points_[static_cast<double>(tokens)] = value; }
@@ -30,7 +30,7 @@ class CspsCurve {
   std::map<double, double> points_;
 };
 
-// Of prompts, a token.
+// The same for prompts, per token.
 class CspsPromptCurve {
  public:
   void add(std::int64_t tokens, double seconds) {
@@ -51,21 +51,21 @@ struct CspsSystem {
   std::function<double(std::int64_t)> devices;  // while the prompt is read
 };
 
-// All systems with one model of kCspsModels.
+// All systems with one of kCspsModels.
 class CspsSystems {
  public:
-  // Predicts them all, of SP-NTP for each number of devices: advances `progress` by kParts.
+  // Predicts all of them, SP-NTP for each number of devices: advances `progress` by kParts.
   CspsSystems(const Scenarios& scenarios, const CspsTestbed& testbed, std::string_view model,
               Progress& progress);
   static constexpr std::int64_t kParts = kCspsContext / kCspsPartition;
 
-  // The functions of these read what is here, which must outlive them.
+  // The results refer to this object, which must outlive them.
   [[nodiscard]] CspsSystem sarathi() const {
     return {.ttft_s = [this](std::int64_t tokens) { return sarathi_ttft_(tokens); },
             .token_s = [this](std::int64_t tokens) { return sarathi_token_(tokens); },
             .devices = [](std::int64_t) { return kSarathiDevices; }};
   }
-  // `drops`: of the rows of prompts that several devices have.
+  // `drops`: whether prompts on several devices drop rows.
   [[nodiscard]] CspsSystem ntp(bool drops = false) const {
     return {.ttft_s =
                 [this, drops](std::int64_t tokens) {
@@ -79,7 +79,7 @@ class CspsSystems {
             .token_s = [this](std::int64_t tokens) { return of(token_, tokens)(tokens); },
             .devices = [](std::int64_t) { return kSarathiDevices; }};
   }
-  // Were it the steps that make 1K tokens take the text's 1.6 s.
+  // Sarathi-Serve if steps took as long as the text's 1.6 s for 1K tokens implies.
   [[nodiscard]] CspsSystem slow_sarathi() const {
     return {.ttft_s =
                 [this](std::int64_t tokens) {
@@ -108,7 +108,7 @@ class CspsSystems {
     return static_cast<double>(csps_devices(CspsPrefill::ntp, tokens));
   }
 
-  // Of devices whose parts are not full, as of full ones by what one device would take.
+  // With partly filled devices: the time with full ones, in proportion to one device's time.
   [[nodiscard]] double ntp_s(std::int64_t tokens) const {
     const Full& full = of(full_, tokens);
     return full.ttft_s * one_(tokens) / one_(full.tokens);
@@ -117,7 +117,7 @@ class CspsSystems {
     std::int64_t tokens = 0;
     double ttft_s = 0.0;
   };
-  // Of the devices that a prompt has.
+  // Of the devices of a prompt.
   template <typename T>
   static const T& of(const std::vector<T>& curves, std::int64_t tokens) {
     return curves.at(csps_devices(CspsPrefill::ntp, tokens) - 1);
@@ -127,7 +127,7 @@ class CspsSystems {
   CspsCurve sarathi_token_;
   double step_s_ = 0.0;
   CspsPromptCurve tp_;
-  CspsPromptCurve one_;     // on one device, were it enough
+  CspsPromptCurve one_;     // on one device, as if it were enough
   std::vector<Full> full_;  // by devices less one
   std::vector<CspsPromptCurve> dropping_;
   std::vector<CspsCurve> token_;

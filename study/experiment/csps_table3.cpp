@@ -1,4 +1,4 @@
-// CSPS, Table 3: what it takes to move a new token's query, or all keys and values, in one layer.
+// CSPS, Table 3: the time of moving a new token's query, or all keys and values, in one layer.
 
 #include <algorithm>
 #include <array>

@@ -50,7 +50,7 @@ planner::Plan planned(const planner::Request& request) {
 }
 
 // Equal shares of heads and columns are the same for every prompt, but a plan reckons memory, which
-// nobody reads here, by graphs with a task for each of its rows: so it is made for a short one.
+// is not read here, by graphs with a task for each of its rows: so it is made for a short one.
 planner::Plan equal_plan(const planner::Request& request, std::int64_t tokens) {
   planner::Plan plan = planned(request);
   plan.workload.prompt_tokens = tokens;
@@ -120,7 +120,7 @@ CspsTestbed calibrated_csps(const Scenarios& scenarios) {
     testbed.efficiency = efficiency;
     return CspsSarathi(scenarios, testbed, kCspsModels.front(), kCspsMillion).ttft_s(kCspsMillion);
   };
-  // Computing takes 1 / efficiency as long, messages as long as before.
+  // Computing takes 1 / efficiency as long; messages are unchanged.
   constexpr double kSlow = 0.5;
   const double sheet_s = seconds(1.0);
   const double more_s = (seconds(kSlow) - sheet_s) / (1.0 / kSlow - 1.0);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Named experiments: a table or a figure of a paper, made again by prediction, beside the paper's
+// Named experiments: a paper's table or figure, reproduced by prediction beside the paper's
 // numbers. Each is one file of this folder; registry.cpp is their table.
 
 #include <optional>
@@ -13,10 +13,10 @@
 
 namespace tandem::study {
 
-// Bytes of a device in experiments that do not ask whether a model fits.
+// Bytes of a device in experiments that ignore whether a model fits.
 inline constexpr double kAnyMemory = 1e15;
 
-// What a paper or a prediction says of one quantity.
+// A paper's or a prediction's value of one quantity.
 struct Reading {
   enum class Kind { none, number, out_of_memory };
   Kind kind = Kind::none;
@@ -26,20 +26,20 @@ struct Reading {
   bool operator==(const Reading&) const = default;
 };
 
-// One number. Rows of equal keys that follow one another are printed together.
+// One number. Consecutive rows with equal keys are printed together.
 struct ExperimentRow {
   std::vector<std::string> keys{};  // one a key name of the report
   std::string quantity{};           // with its unit: "ttft_s"
   Reading paper{};                  // none: the paper prints no number
   Reading tandem{};
-  // Whether constants that the paper does not state come from this row's paper value; the others
-  // are predicted and never tuned on.
+  // Whether constants that the paper does not state are calibrated by this row's paper value; other
+  // rows are predicted and never used for calibration.
   bool calibrated = false;
-  std::string note{};  // why it is far off; from scenarios/experiments/notes.csv if empty
+  std::string note{};  // explains a large error; from scenarios/experiments/notes.csv if empty
 
-  // tandem / paper - 1, where both are numbers.
+  // Returns tandem / paper - 1 if both are numbers.
   [[nodiscard]] std::optional<double> error() const;
-  // Off by more than kNotable, or only one of them out of memory.
+  // Returns whether the error exceeds kNotable, or only one of the two runs out of memory.
   [[nodiscard]] bool notable() const;
 };
 
@@ -48,18 +48,18 @@ inline constexpr double kNotable = 0.15;
 struct ExperimentReport {
   std::vector<std::string> key_names{};
   std::vector<ExperimentRow> rows{};
-  std::string theirs = "paper";        // whose numbers `ExperimentRow::paper` are, in a word
-  std::string ours = "tandem";         // what `ExperimentRow::tandem` are
-  std::string role = "predicted";      // what rows with both, not calibrated, are
-  std::vector<std::string> remarks{};  // lines below the table: constants, what they come from
+  std::string theirs = "paper";        // one word for the source of `ExperimentRow::paper`
+  std::string ours = "tandem";         // one word for `ExperimentRow::tandem`
+  std::string role = "predicted";      // role of rows with both values that are not calibrated
+  std::vector<std::string> remarks{};  // lines below the table: constants and their sources
 };
 
 struct Experiment {
   std::string_view name;
   std::string_view summary;  // one line
   std::string_view plot;     // script in plots/ that draws the report's CSV
-  // Takes platforms, models and the paper's numbers from `scenarios`, and tells `progress` of every
-  // part that is done.
+  // Reads platforms, models and the paper's numbers from `scenarios`, and reports every finished
+  // part to `progress`.
   ExperimentReport (*run)(const Scenarios& scenarios, Progress& progress);
 };
 

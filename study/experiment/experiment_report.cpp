@@ -183,12 +183,12 @@ void print_report(const ExperimentReport& report, std::ostream& out) {
   print_summary(report, out);
   for (const std::string& remark : report.remarks) out << '\n' << remark;
   if (!report.remarks.empty()) out << '\n';
-  std::vector<std::string> told;
+  std::vector<std::string> printed;
   for (const ExperimentRow& row : report.rows) {
     if (row.calibrated || !row.notable()) continue;
     const std::string note = row.note.empty() ? "unexplained" : row.note;
     const auto same = [&](const std::string& other) { return other == note; };
-    if (std::any_of(told.begin(), told.end(), same)) continue;
+    if (std::any_of(printed.begin(), printed.end(), same)) continue;
     std::string rows;
     for (const ExperimentRow& other : report.rows) {
       if (other.calibrated || !other.notable() ||
@@ -197,7 +197,7 @@ void print_report(const ExperimentReport& report, std::ostream& out) {
       rows += (rows.empty() ? "" : ", ") + joined(other.keys) + " " + other.quantity;
     }
     out << "\n* " << rows << ":\n  " << note << '\n';
-    told.push_back(note);
+    printed.push_back(note);
   }
   out << "unexplained: " << unexplained(report) << '\n';
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What `tandem-study experiment` prints and writes.
+// The output of `tandem-study experiment`.
 
 #include <iosfwd>
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace tandem::study {
 
-// Gives every notable row without a note the one that `notes` has for it: columns experiment, keys
-// (the row's, joined by "/"), quantity, note.
+// Adds the notes of `notes` to notable rows without one: columns experiment, keys (the row's,
+// joined by "/"), quantity, note.
 void add_notes(ExperimentReport& report, std::string_view experiment, const model::Csv& notes);
 
-// Rows that are far off and have no note.
+// Returns the number of rows with a large error and no note.
 [[nodiscard]] std::size_t unexplained(const ExperimentReport& report);
 
-// Of each group of rows with equal keys: a line of the paper, one of tandem, one of the errors.
+// Prints each group of rows with equal keys: a line of the paper, one of tandem, one of the errors.
 void print_report(const ExperimentReport& report, std::ostream& out);
-// One line a row: keys, quantity, paper, tandem, error_percent, role, note.
+// Returns one line a row: keys, quantity, paper, tandem, error_percent, role, note.
 [[nodiscard]] std::string to_csv(const ExperimentReport& report);
 [[nodiscard]] std::string to_json(const ExperimentReport& report, const Experiment& experiment);
 

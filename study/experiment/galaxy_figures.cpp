@@ -11,7 +11,7 @@
 namespace tandem::study {
 namespace {
 
-// Least and most, beside what the paper says of `figure` in words.
+// Adds the smallest and the largest value, with the text's claim on `figure`.
 void add_range(ExperimentReport& report, const Scenarios& scenarios, const std::string& figure,
                const std::vector<std::string>& keys) {
   double least = std::numeric_limits<double>::infinity();

@@ -91,8 +91,8 @@ ExperimentReport galaxy_table5(const Scenarios& scenarios, Progress& progress) {
   GalaxyTestbed gpu;
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     if (table.at(i, "hardware") != "gpu" || table.at(i, "model") != "bert-l") continue;
-    // The speed-up rises while messages hide behind computing, then falls: the rate at which it
-    // comes nearest.
+    // The speed-up rises while messages hide behind computing, then falls: finds the rate with the
+    // closest value.
     const double target = paper_reading(table, i, "speedup_over_mlm").value;
     constexpr int kSteps = 95;  // of 5%, from 5 to 500 Gflop/s
     double flops_per_s = 5e9;

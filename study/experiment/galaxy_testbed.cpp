@@ -18,7 +18,7 @@ namespace tandem::study {
 namespace {
 
 constexpr double kNanoM = 825e6;  // Hz
-// Of the board; at these rows it hardly matters.
+// The board's; of little effect with as many rows.
 constexpr double kMemoryBandwidth = 10e9;
 constexpr double kLatency = 0.2e-3;       // of a link to the switch; a LAN's, not stated
 constexpr double kBesideWeights = 0.1e9;  // the cache, activations and messages of one pass
@@ -38,13 +38,14 @@ double layer_bytes(const model::Transformer& t) {
 }
 
 model::Device nano(const Scenarios& scenarios, const std::string& kind, std::size_t place,
-                   bool alike, double flops_per_s) {
+                   bool homogeneous, double flops_per_s) {
   const model::Csv table = scenarios.paper("galaxy_devices");
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     if (table.at(i, "device") != kind) continue;
     const double hertz = paper_reading(table, i, "frequency_hz").value;
     const double gb =
-        paper_reading(table, i, alike ? "homogeneous_budget_gb" : "heterogeneous_budget_gb").value;
+        paper_reading(table, i, homogeneous ? "homogeneous_budget_gb" : "heterogeneous_budget_gb")
+            .value;
     return {.name = "nano" + std::to_string(place),
             .cores = 4,
             .flop_rate = model::FlopsPerSecond{flops_per_s * hertz / kNanoM},
@@ -70,13 +71,13 @@ model::Cluster GalaxyTestbed::cluster(const Scenarios& scenarios, const std::str
     throw Error("scenarios/experiments/galaxy_env.csv: no environment " + environment +
                 "; restore the file from the sources");
   }
-  const bool alike =
+  const bool homogeneous =
       std::ranges::all_of(kinds, [&](const std::string& kind) { return kind == kinds.front(); });
   std::vector<model::Device> devices;
   std::vector<model::Link> links;
   std::vector<model::Edge> edges;
   for (std::size_t d = 0; d < kinds.size(); ++d) {
-    devices.push_back(nano(scenarios, kinds[d], d, alike, flops_per_s));
+    devices.push_back(nano(scenarios, kinds[d], d, homogeneous, flops_per_s));
     links.push_back({.name = "link" + std::to_string(d),
                      .latency = model::Seconds{kLatency},
                      .bandwidth = model::BytesPerSecond{mbps * 1e6 / 8.0}});

@@ -1,8 +1,7 @@
 #pragma once
 
-// Galaxy's testbed (Ye et al., INFOCOM 2024, section IV-A), as its tables are made again from:
-// Jetson Nanos on one switch, single passes over a prompt, and the constant that the paper does not
-// state.
+// Galaxy's testbed (Ye et al., INFOCOM 2024, section IV-A), for reproducing its tables: Jetson
+// Nanos on one switch, single passes over a prompt, and the constant that the paper does not state.
 
 #include <optional>
 #include <string>
@@ -22,34 +21,36 @@ inline constexpr std::int64_t kGalaxyRows = 284;
 
 struct GalaxyTestbed {
   double flops_per_s = 0.0;  // of a Nano-M, at 825 MHz; others in proportion to their clock
-  // Devices of `environment` (A to F) with their budgets, on links of so many Mbps.
+  // Returns the devices of `environment` (A to F) with their budgets, on links of so many Mbps.
   [[nodiscard]] model::Cluster cluster(const Scenarios& scenarios, const std::string& environment,
                                        double mbps) const;
 };
 
-// The Nano-M's rate from the latency of BERT-large in Table I, 30 rows alone.
+// Calibrates the Nano-M's rate by the latency of BERT-large in Table I, for 30 rows alone.
 [[nodiscard]] GalaxyTestbed calibrated_galaxy(const Scenarios& scenarios);
-// "compute: 7.5 Gflop/s ...", for remarks.
+// Returns "compute: 7.5 Gflop/s ...", for remarks.
 [[nodiscard]] std::string galaxy_remark(const GalaxyTestbed& testbed);
 
-// A model in half precision, as the paper runs them.
+// Returns a model in half precision, as in the paper.
 [[nodiscard]] model::Transformer galaxy_model(const Scenarios& scenarios, const std::string& name);
 
 enum class GalaxySystem { galaxy, megatron, sequence, local };
 
-// Seconds of one pass over `rows`, by SimGrid. Galaxy: Algorithm 1, ring, a tile a device; the
-// others: equal shares, ring. Nothing if Algorithm 1 finds no split. Other memory is not judged.
+// Returns the seconds of one pass over `rows`, by SimGrid. Galaxy: Algorithm 1, ring, one tile a
+// device; others: equal shares, ring. Nothing if Algorithm 1 finds no split; memory is otherwise
+// ignored.
 [[nodiscard]] std::optional<double> pass_seconds(const model::Cluster& cluster,
                                                  const model::Transformer& transformer,
                                                  GalaxySystem system, std::int64_t rows);
 
-// Whether it runs out of memory by the paper's rule (equation 5): weights of layers by share, which
-// galaxy may deal as it likes; a whole copy of the model for those that split none.
+// Returns whether it runs out of memory by the paper's rule (equation 5): weights of layers by
+// share, which galaxy may split freely; a whole copy of the model for strategies that split
+// nothing.
 [[nodiscard]] bool runs_out(const model::Cluster& cluster, const model::Transformer& transformer,
                             GalaxySystem system);
 
-// Speed-up of Galaxy over `other`, or that either runs out of memory; `judged`: whether memory
-// counts.
+// Returns the speed-up of Galaxy over `other`, or that either runs out of memory; `judged`: whether
+// memory counts.
 [[nodiscard]] Reading speed_up(const model::Cluster& cluster, const model::Transformer& transformer,
                                GalaxySystem other, bool judged);
 

@@ -28,8 +28,8 @@ std::int64_t number(const std::string& text, std::string_view column) {
               ", expected a positive number; restore the file from the sources");
 }
 
-// The profile of `device` for blocks of one model: products are bound by the GPU's rate or, if that
-// is longer, take block_s for all of a block's together, in proportion to their bytes.
+// Returns the profile of `device` for blocks of one model: products take the GPU's time or, if that
+// is longer, block_s for all of a block's together, in proportion to their bytes.
 model::DeviceProfile profile_of(model::Device device, const MdiBoard& board, bool caches,
                                 const model::Transformer& transformer) {
   device.flop_rate = model::FlopsPerSecond{board.flop_rate};
@@ -49,7 +49,7 @@ model::DeviceProfile profile_of(model::Device device, const MdiBoard& board, boo
     for (std::size_t f = 0; f < profile.formats.size(); ++f)
       profile.formats[f].rate[k] = launched.formats[f].rate[k];
   }
-  // Of a whole context attention is a product of matrices: 2 flops an element of 4 bytes.
+  // Over a whole context attention is a matrix product: 2 flops an element of 4 bytes.
   if (!caches) {
     profile.rate[static_cast<std::size_t>(TaskKind::attend)].points = {
         {1.0, 0.5 / board.flop_rate}};
@@ -61,9 +61,9 @@ model::DeviceProfile profile_of(model::Device device, const MdiBoard& board, boo
   return profile;
 }
 
-// The step of a whole context without caches: `graph` with the head computed of all rows. With
-// `head_on_last` the final norm and the head are where the last message comes from, which brings
-// logits of all rows instead of the residual stream.
+// Returns the step of a whole context without caches: `graph` with the head computed for all rows.
+// With `head_on_last` the final norm and the head are on the device of the last message, which
+// brings logits of all rows instead of the residual stream.
 model::TaskGraph whole_context(const model::TaskGraph& graph, model::DeviceIndex master,
                                std::int32_t vocab, bool head_on_last) {
   const std::vector<model::Task>& tasks = graph.tasks();
@@ -93,7 +93,7 @@ model::TaskGraph whole_context(const model::TaskGraph& graph, model::DeviceIndex
       logits.columns = {0, vocab};
       after = {made.add(logits, after)};
     }
-    if (moves ? samples : i == graph.finish()) made.begin_finish();
+    if (moves ? samples : i == graph.epilogue()) made.begin_epilogue();
     place.push_back(made.add(task, after));
   }
   return made;

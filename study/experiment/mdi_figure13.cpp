@@ -59,7 +59,7 @@ ExperimentReport mdi_figure13(const Scenarios& scenarios, Progress& progress) {
                   "passes delays it by an exponentially distributed time of that mean",
                   "the thesis prints no numbers: its line of one node is straight, of two jagged, "
                   "of three more so; with more samples than nodes some wait at every node, so that "
-                  "a late message keeps nobody waiting"}};
+                  "a late message delays no step"}};
   constexpr std::array kNodes{"1", "2", "3"};
   progress.expect(kNodes.size());
   for (const std::string_view nodes : kNodes) {

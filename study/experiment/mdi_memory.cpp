@@ -10,8 +10,8 @@ namespace {
 
 constexpr double kGB = 1e9;
 
-// What a node of MDI-LLM takes: Python, PyTorch and CUDA, and a multiple of its weights, which lie
-// in memory that cpu and GPU share.
+// Memory of an MDI-LLM node: Python, PyTorch and CUDA, and a multiple of its weights, in memory
+// that cpu and GPU share.
 struct NodeMemory {
   double starter_bytes = 0.0;
   double secondary_bytes = 0.0;

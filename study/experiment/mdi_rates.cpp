@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kNanoGptCounted = 2000;
 constexpr std::int64_t kGpt2Counted = 800;
 
-// Where the plot of a run of three samples ends before they do; 0: it does not.
+// Returns where the plot of a run of three samples ends early; 0: it does not.
 std::int64_t counted(const MdiRun& run) {
   if (run.caches || run.blocks.size() < 3) return 0;
   return run.model.starts_with("nanogpt") ? kNanoGptCounted : kGpt2Counted;

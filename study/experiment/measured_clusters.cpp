@@ -30,7 +30,7 @@ constexpr double kMillisecond = 1e-3;
 constexpr std::array kProducts{TaskKind::project_qkv, TaskKind::project_out, TaskKind::ffn_up,
                                TaskKind::ffn_down};
 
-// What a board with its software takes, as far as its data sheet does not say.
+// Times of a board with its software that its data sheet does not state.
 struct Board {
   double byte_s = 0.0;     // of products, for each byte of weights
   double layer_s = 0.0;    // of a layer, however many boards share it
@@ -67,9 +67,9 @@ ClusterRun run_of(const Scenarios& scenarios, const model::Csv& table, std::size
   return run;
 }
 
-// The data sheet's, but for products, which take byte_s a byte and layer_s in all of a layer, and
-// for messages. The software's threads, one a core, send and receive at once, each with sockets of
-// its own: what a message takes is of its channel.
+// Returns the data sheet's profile, except for products, which take byte_s a byte and layer_s in
+// all of a layer, and for messages. The software's threads, one a core, send and receive
+// concurrently, each with its own sockets: a message's time counts on its channel.
 model::DeviceProfile profile_of(const model::Device& device, const Board& board) {
   model::DeviceProfile profile = nominal_profile(device);
   for (model::FormatRates& of : profile.formats) {
@@ -105,7 +105,7 @@ ClusterTimes times_of(const ClusterRun& run, const Board& board) {
   const planner::Plan plan = plan_of(run, board);
   planner::GenerationSteps steps(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
-  sim::replay_extended(plan.cluster, plan.cost_model(), steps, recorder);
+  sim::replay_extrapolated(plan.cluster, plan.cost_model(), steps, recorder);
   ClusterTimes times;
   times.token_s = recorder.metrics().token_times_s.back() / kSamples;
   const auto& kinds = recorder.kinds()[static_cast<std::size_t>(plan.master)];
@@ -146,9 +146,9 @@ double seconds(const model::Csv& table, std::size_t row, std::string_view column
   return kMillisecond * paper_reading(table, row, column).value;
 }
 
-// The root's compute is affine in byte_s and layer_s, and two rows give both:
+// The root's compute time is affine in byte_s and layer_s, and two rows give both:
 //   compute(n) = compute(n; 0, 0) + bytes(n) byte_s + layers layer_s
-// Then message_s is what two boards' token takes beside.
+// Then message_s is the rest of two boards' token time.
 Board calibrated(const Scenarios& scenarios, const model::Csv& table, const CalibrationRows& rows) {
   const ClusterRun one = run_of(scenarios, table, rows.one);
   const ClusterRun two = run_of(scenarios, table, rows.two);

@@ -1,8 +1,8 @@
 #pragma once
 
-// TPI-LLM's system on its testbeds, as its tables are made again from: what a run of it takes, in
-// time by the simulator and in memory by the paper's Proposition 5, and the constants that the
-// paper does not state. arXiv 2410.00531
+// TPI-LLM's system on its testbeds, for reproducing its tables: the time of a run by the simulator,
+// its memory by the paper's Proposition 5, and the constants that the paper does not state. arXiv
+// 2410.00531
 
 #include <functional>
 #include <optional>
@@ -21,13 +21,13 @@ namespace tandem::study {
 // are 276e9 bytes, 257 GiB.
 inline constexpr double kPaperGB = 1024.0 * 1024.0 * 1024.0;
 
-// "OOM" or a number; empty: none. Throws Error naming the file's row otherwise.
+// Parses "OOM" or a number; empty: none. Throws Error naming the file's row otherwise.
 [[nodiscard]] Reading paper_reading(const model::Csv& csv, std::size_t row,
                                     std::string_view column);
 
 struct Testbed {
   model::Cluster cluster;
-  // How much slower than nominal its software computes.
+  // Slowdown of its software relative to nominal rates.
   double slowdown = 1.0;
   std::int64_t prompt_tokens = 1;
 };
@@ -37,11 +37,11 @@ struct RunTimes {
   double latency_s = 0.0;  // mean of the later tokens
 };
 
-// Simulates `strategy` with equal shares and all memory that it takes. `window`: blocks, 0: none.
+// Simulates `strategy` with equal shares and unlimited memory. `window`: blocks, 0: none.
 [[nodiscard]] RunTimes simulated_run(const Testbed& testbed, const model::Transformer& transformer,
                                      const std::string& strategy, std::int32_t window);
 
-// Peak bytes of the fullest of `devices` equal ones.
+// Peak bytes of the fullest of `devices` equal devices.
 //   without the scheduler   program + 4 bytes a parameter of the master's share
 //   with it                 program + gamma 4 bytes a parameter of Proposition 5's window
 // Key/value cache and activations, a few MB for these workloads, are part of `program`.
@@ -51,16 +51,16 @@ struct TpiMemory {
   [[nodiscard]] double whole(const model::Transformer& transformer, std::int64_t devices) const;
   [[nodiscard]] double windowed(const model::Transformer& transformer, std::int64_t devices,
                                 std::int64_t window) const;
-  // The memory whose two constants come from rows of Tables 1 and 2.
+  // Returns the memory with its two constants calibrated by rows of Tables 1 and 2.
   [[nodiscard]] static TpiMemory calibrated(const Scenarios& scenarios);
 };
 
-// The x in [low, high] for which f(x), which is monotone, is `target`, to 1e-4 of x; the end that
-// is nearer if there is none.
+// Returns the x in [low, high] for which the monotone f(x) is `target`, to 1e-4 of x; the nearer
+// end if there is none.
 [[nodiscard]] double solve(const std::function<double(double)>& f, double target, double low,
                            double high);
 
-// "1.24 GB/s" and the like, for remarks.
+// Returns "1.24 GB/s" and the like, for remarks.
 [[nodiscard]] std::string rate_text(double bytes_per_second);
 
 }  // namespace tandem::study

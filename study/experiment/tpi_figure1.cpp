@@ -9,7 +9,7 @@ namespace {
 constexpr double kBitsPerSecond = 178e6;
 constexpr std::int64_t kFigure1Devices = 4;
 
-// Latency, and what is left of it where the network costs nothing.
+// Latency, and the latency without network costs.
 struct Breakdown {
   double latency_s = 0.0;
   double compute_s = 0.0;
@@ -49,7 +49,7 @@ ExperimentReport tpi_figure1(const Scenarios& scenarios, Progress& progress) {
   const Breakdown pipeline = breakdown(testbed, t, "pipeline");
   const Breakdown tensor = breakdown(testbed, t, "tensor");
   progress.advance(1);
-  // The link latencies, as a multiple of Table 7's, at which both take the same time.
+  // The factor on Table 7's link latencies at which both take the same time.
   const double scale = solve(
       [&](double factor) {
         Testbed scaled = testbed;

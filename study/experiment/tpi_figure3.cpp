@@ -22,7 +22,7 @@ constexpr Size kSizes[] = {
     {"4 B", 1}, {"32 KiB, one token", kHidden}, {"2 MiB, 64 tokens", kHidden* kPrompt}};
 constexpr double kFigure3LatenciesMs[] = {0.1, 0.3, 1.0, 3.0, 10.0, 30.0};
 
-// What the paper states for 4 bytes, in latencies of a link: four links between two devices.
+// Returns the paper's value for 4 bytes, in latencies of a link: four links between two devices.
 Reading stated(const std::string& allreduce, std::int32_t columns, double latency_ms) {
   if (columns != 1) return {};
   if (allreduce == "star") return Reading::number(8.0 * latency_ms);
@@ -31,14 +31,14 @@ Reading stated(const std::string& allreduce, std::int32_t columns, double latenc
   return {};
 }
 
-// Of Proposition 2: nothing is faster than the star.
+// The remark on Proposition 2: nothing is faster than the star.
 std::string claim(std::size_t kept, std::size_t all, const std::string& lost) {
   std::string text = "claim (Proposition 2): the star is the fastest. Holds in " +
                      std::to_string(kept) + " of " + std::to_string(all) + " rows";
   return lost.empty() ? text : text + "; not for " + lost;
 }
 
-// Of Proposition 1, by the number of rows in which it holds of each collective.
+// The remark on Proposition 1, by the number of rows in which it holds for each collective.
 std::string latency_claim(const std::map<std::string, std::size_t>& kept, std::size_t all) {
   std::string text =
       "claim (Proposition 1): latency, not bandwidth, is the bottleneck, here at least half of the "

@@ -1,5 +1,5 @@
 // TPI-LLM, figure 6: standalone, model parallelism and TPI-LLM on eight devices. The paper prints a
-// picture; its text says what runs.
+// picture; its text states which runs succeed.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kFigure6Devices = 8;
 constexpr std::int32_t kFigure6Window = 2;
 
-// Of the fullest stage: the first, with embedding and head.
+// Returns the bytes of the fullest stage: the first, with embedding and head.
 double stage_bytes(const model::Transformer& t, double program, std::int64_t devices) {
   const std::int64_t layers = (t.layers + devices - 1) / devices;
   const model::Share share{.layers = {0, static_cast<std::int32_t>(layers)},

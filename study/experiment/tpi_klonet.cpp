@@ -22,7 +22,7 @@ double paper(const model::Csv& table, std::string_view model, std::string_view c
               "; restore the file from the sources");
 }
 
-// The number of tokens whose first token comes nearest to `target`.
+// Returns the number of prompt tokens whose time to the first token is closest to `target`.
 std::int64_t fitting_prompt(Testbed testbed, const model::Transformer& transformer, double target) {
   std::int64_t best = 1;
   double least = HUGE_VAL;

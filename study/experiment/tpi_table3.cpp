@@ -70,12 +70,12 @@ class Laptops {
   static double weights(const model::Transformer& t) {
     return model::kElementBytes * static_cast<double>(t.parameters());
   }
-  // What a token reads: all weights but the embedding's.
+  // Returns the bytes that a token reads: all weights except the embedding's.
   static double touched(const model::Transformer& t) {
     return weights(t) - model::kElementBytes * static_cast<double>(t.embedding_parameters());
   }
 
-  // One laptop with everything in memory: what is computed.
+  // Returns the compute times: one laptop with everything in memory.
   RunTimes alone(const model::Transformer& t) const {
     Testbed one = testbed_;
     one.cluster = first_devices(testbed_.cluster, 1);

@@ -51,7 +51,7 @@ double simulated_fraction(const MemorySchedule& schedule) {
 }  // namespace
 
 std::vector<SeriesPoint> boundary_series(bool simulate,
-                                         const std::vector<BoundaryPoint>& measured) {
+                                         const std::vector<BoundaryPoint>& replayed) {
   constexpr int kSteps = 100;  // of the recurrence, over the whole range
   constexpr int kSimulated = 24;
   std::vector<SeriesPoint> points;
@@ -70,12 +70,12 @@ std::vector<SeriesPoint> boundary_series(bool simulate,
     for (int i = 0; i <= kSteps; ++i) add("recurrence", i, kSteps);
     for (int i = 0; simulate && i <= kSimulated; ++i) add("simulated", i, kSimulated);
   }
-  for (const BoundaryPoint& point : measured)
-    points.push_back({.series = "measured",
+  for (const BoundaryPoint& point : replayed)
+    points.push_back({.series = "replayed",
                       .window = point.window,
                       .release = point.release,
                       .slack = point.slack,
-                      .stall_fraction = point.measured_stall_fraction});
+                      .stall_fraction = point.replayed_stall_fraction});
   return points;
 }
 

@@ -9,11 +9,11 @@
 
 namespace tandem::study {
 
-// Windows that the draws choose from.
+// The windows of the draws.
 inline constexpr std::array<std::int64_t, 6> kDrawnWindows{1, 2, 3, 4, 8, kUnlimited};
 
-// Numbers that are the same on every machine for the same seed: the standard's distributions are
-// not, its engines are.
+// Numbers that are the same on every machine for the same seed: the standard's engines are, its
+// distributions are not.
 class DrawNumbers {
  public:
   explicit DrawNumbers(std::uint64_t seed) : engine_(seed) {}

@@ -21,7 +21,7 @@ constexpr const char* kStalling = "stalling";
 
 std::string verdict(bool steady) { return steady ? kSteady : kStalling; }
 
-// Times of 1 to 39 ticks; half of the draws have devices that are not alike.
+// Times of 1 to 39 ticks; half of the draws have unequal devices.
 LayeredSchedule draw_layers(DrawNumbers& numbers, bool retention) {
   LayeredSchedule drawn;
   drawn.layers = numbers.in(1, 6);
@@ -46,11 +46,11 @@ std::string to_text(const LayeredSchedule& drawn) {
   return text;
 }
 
-// A steady condition under test: what it says of one device's times, and what it assumes.
+// A steady condition under test: its verdict on one device's times, and its assumptions.
 struct Condition {
   std::function<bool(const LayeredSchedule&, const LayerTimes&)> says;
   std::int64_t window;  // that it is exact for
-  ReleaseRule release;  // likewise
+  ReleaseRule release;  // the same
   bool from_the_first;  // it is about the start, too
 };
 
@@ -73,7 +73,7 @@ std::size_t first_stalling(const SteadyState& found) {
   return 0;
 }
 
-// Whether condition and recurrence agree once `restored` holds.
+// Returns whether condition and recurrence agree once `restored` holds.
 bool agree(const Condition& condition, LayeredSchedule drawn, const SteadyState& as_drawn,
            Assumptions restored) {
   if (restored.has(Assumption::heterogeneity)) {
@@ -83,7 +83,7 @@ bool agree(const Condition& condition, LayeredSchedule drawn, const SteadyState&
   if (restored.has(Assumption::window)) drawn.window = condition.window;
   if (restored.has(Assumption::release_rule)) drawn.release = condition.release;
   const bool start_up = restored.has(Assumption::start_up);
-  // A condition about the start is asked about the start; another is spared its consequences.
+  // A condition about the start is tested on the start; others are tested without its effects.
   const Start start = start_up && !condition.from_the_first ? Start::warm : Start::cold;
   const SteadyState found = find_steady_state(to_schedule(drawn), start);
   return found_steady(found, start_up && condition.from_the_first) ==
@@ -101,7 +101,7 @@ ClassKey key_of(const LayeredSchedule& drawn, bool says, bool is) {
           .broken = {},
           .window = window_text(drawn.window),
           .release = rule_text(drawn.release),
-          .devices = drawn.devices.size() == 1 ? "alike" : "unequal"};
+          .devices = drawn.devices.size() == 1 ? "equal" : "unequal"};
 }
 
 void judge(const Condition& condition, const LayeredSchedule& drawn, const SteadyState& found,
@@ -140,7 +140,7 @@ void check_mean(FormCheck& form, const SteadyState& found, const MemorySchedule&
   if (!(std::abs(mean - found.token_time()) <= 1e-9 * mean)) ++form.different;
 }
 
-// One draw in so many is also put to Howard's algorithm, which is slower than the recurrence.
+// One draw in so many is also checked by Howard's algorithm, which is slower than the recurrence.
 constexpr std::int64_t kMeans = 10;
 
 }  // namespace

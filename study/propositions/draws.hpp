@@ -15,7 +15,7 @@ struct DrawsOptions {
   std::uint64_t seed = 1;
 };
 
-// Exact token times: how often a closed form was not what the recurrence found.
+// Exact token times: how often a closed form differed from the recurrence.
 struct FormCheck {
   std::string name{};
   std::int64_t draws = 0;

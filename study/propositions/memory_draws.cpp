@@ -1,4 +1,4 @@
-// Proposition 5 against what the recurrence has in memory.
+// Proposition 5 against the recurrence's memory.
 
 #include <algorithm>
 
@@ -40,8 +40,8 @@ MemoryDraw draw(DrawNumbers& numbers) {
   drawn.release = numbers.rule();
   drawn.reduce = numbers.in(1, 39);
   for (int i = 0; i < 4; ++i) drawn.compute.push_back(numbers.in(1, 39));
-  // A fifth to five times (4 to 100 twentieths) what it takes to load a layer in 80 ticks, a
-  // layer's mean time.
+  // A fifth to five times (4 to 100 twentieths) the rate that loads a layer in 80 ticks, a layer's
+  // mean time.
   const std::int64_t layer = g.blocks().attention() + g.blocks().ffn();
   drawn.elements_per_tick = std::max<std::int64_t>(1, layer * numbers.in(4, 100) / 1600);
   return drawn;
@@ -59,7 +59,7 @@ std::vector<std::int64_t> sizes_of(const MemoryDraw& drawn) {
 }
 
 MemorySchedule schedule_of(const MemoryDraw& drawn) {
-  // A window that has room for all is one of as many blocks as there are: none is loaded twice.
+  // A window with room for all equals one of as many blocks as there are: none is loaded twice.
   const std::int64_t window = std::min(drawn.window, drawn.blocks());
   MemorySchedule schedule{.devices = {{.window = window, .release = drawn.release}}, .reduce = {}};
   const std::vector<std::int64_t> sizes = sizes_of(drawn);

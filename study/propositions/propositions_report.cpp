@@ -126,12 +126,12 @@ void print_report(const PropositionsReport& report, std::ostream& out) {
     out << '\n';
     print_simulations(report.simulations, out);
   }
-  if (!report.measured.empty()) {
+  if (!report.replayed.empty()) {
     double worst = 0.0;
-    for (const BoundaryPoint& point : report.measured)
+    for (const BoundaryPoint& point : report.replayed)
       worst =
-          std::max(worst, std::abs(point.measured_stall_fraction - point.predicted_stall_fraction));
-    out << "\nmeasured: " << report.measured.size() << " points, stall fraction at most "
+          std::max(worst, std::abs(point.replayed_stall_fraction - point.predicted_stall_fraction));
+    out << "\nreplayed: " << report.replayed.size() << " points, stall fraction at most "
         << model::fixed(100.0 * worst, 1) << " points from the predicted\n";
   }
   if (!report.sound()) out << "\nNOT SOUND: a disagreement is unexplained, see above\n";

@@ -1,6 +1,6 @@
 #pragma once
 
-// What `tandem-study propositions` prints and writes.
+// The output of `tandem-study propositions`.
 
 #include <iosfwd>
 #include <string>
@@ -17,14 +17,14 @@ struct PropositionsReport {
   DrawsResult draws{};
   Simulations simulations{};
   std::vector<SeriesPoint> boundary{};
-  std::vector<BoundaryPoint> measured{};
-  // Everything equal or explained.
+  std::vector<BoundaryPoint> replayed{};
+  // Returns whether all results are equal or explained.
   [[nodiscard]] bool sound() const;
 };
 
 void print_report(const PropositionsReport& report, std::ostream& out);
 [[nodiscard]] std::string to_json(const PropositionsReport& report);
-// One line a class of draws; one a simulation; one a point of the figure.
+// Return one line a class of draws; a simulation; a point of the figure.
 [[nodiscard]] std::string classes_csv(const PropositionsReport& report);
 [[nodiscard]] std::string simulations_csv(const PropositionsReport& report);
 [[nodiscard]] std::string boundary_csv(const PropositionsReport& report);

@@ -19,21 +19,22 @@ struct SimulatedDraw {
   double difference = 0.0;  // relative, the largest of all starts
 };
 
-// SimGrid may differ from the recurrence by this, where nothing contends.
+// Tolerance between SimGrid and the recurrence without contention.
 inline constexpr double kSimulationTolerance = 1e-9;
 
 struct Simulations {
-  std::vector<SimulatedDraw> apart;   // nothing contends: the same to kSimulationTolerance
-  std::vector<SimulatedDraw> shared;  // some of them again, all-reduces over one half-duplex link
-  double worst = 0.0;                 // difference, apart
-  std::int64_t different = 0;         // apart, beyond the tolerance
-  std::int64_t contended = 0;         // shared, beyond the tolerance
+  std::vector<SimulatedDraw> apart;  // without contention: equal to kSimulationTolerance
+  std::vector<SimulatedDraw>
+      shared;                  // some of them again, with all-reduces over one half-duplex link
+  double worst = 0.0;          // difference, apart
+  std::int64_t different = 0;  // apart, beyond the tolerance
+  std::int64_t contended = 0;  // shared, beyond the tolerance
 };
 
-// `draws` schedules of up to four unequal devices, windows, rules, retention. Each runs SimGrid.
+// Simulates `draws` schedules of up to four unequal devices, windows, rules, retention, by SimGrid.
 [[nodiscard]] Simulations run_simulations(std::int64_t draws, std::uint64_t seed);
 
-// When SimGrid starts each block's computation, in ticks: [token][device][block].
+// Returns the start of each block's computation on SimGrid, in ticks: [token][device][block].
 [[nodiscard]] std::vector<double> simulated_starts(const MemorySchedule& schedule,
                                                    std::size_t tokens, bool shared_link);
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Confusion matrices of a proposition against the recurrence, and the classes of their
-// disagreements, each named by the assumption that breaks.
+// disagreements, each named by the violated assumption.
 
 #include <array>
 #include <compare>
@@ -14,13 +14,13 @@
 
 namespace tandem::study {
 
-// What a proposition assumes without saying so. `explain` finds which of them a disagreement is due
-// to by restoring them.
+// Implicit assumptions of a proposition. `explain` finds the cause of a disagreement among them by
+// restoring them.
 enum class Assumption : std::uint8_t {
   release_rule,   // the release rule that it is exact for
   window,         // the window that it is exact for
-  start_up,       // that the start counts (Proposition 6), or is made good (3 and 4)
-  heterogeneity,  // all devices alike
+  start_up,       // that the start counts (Proposition 6), or is compensated (3 and 4)
+  heterogeneity,  // that all devices are equal
   largest,        // Proposition 5: which blocks are the largest
   model,          // Proposition 5: the model has more blocks than the window
   full_window,    // Proposition 5: the disk fills the window
@@ -46,26 +46,26 @@ class Assumptions {  // a set
 };
 [[nodiscard]] std::string to_text(Assumptions assumptions);  // "window + release rule"; "none"
 
-// The smallest set of `candidates` that `agrees` once it is restored (in order of size, then of
-// the candidates); empty if even all of them leave the disagreement.
+// Returns the smallest set of `candidates` whose restoration leads to agreement (in order of size,
+// then of the candidates); empty if even all of them leave the disagreement.
 [[nodiscard]] Assumptions explain(const std::vector<Assumption>& candidates,
                                   const std::function<bool(Assumptions)>& agrees);
 
-// One class: draws of which the proposition said `says` and the recurrence `is`. Text, as
-// Proposition 5 compares sizes.
+// One class: draws with the proposition's verdict `says` and the recurrence's verdict `is`. Text,
+// as Proposition 5 compares sizes.
 struct ClassKey {
   std::string says;
   std::string is;
-  Assumptions broken;   // empty where they agree
+  Assumptions broken;   // empty if they agree
   std::string window;   // "1", "2", ..., "unlimited"
   std::string release;  // "early", "late"
-  std::string devices;  // "alike", "unequal"
+  std::string devices;  // "equal" or "unequal"
   auto operator<=>(const ClassKey&) const = default;
 };
 
 struct Tally {
   std::string name{};
-  std::string question{};  // what the recurrence is asked
+  std::string question{};  // the question to the recurrence
   struct Class {
     std::int64_t count = 0;
     std::string example{};  // the first draw of the class

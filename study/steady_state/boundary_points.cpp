@@ -13,7 +13,7 @@ namespace tandem::study {
 namespace {
 
 constexpr std::array<std::string_view, 5> kColumns{
-    "window", "release", "slack", "predicted_stall_fraction", "measured_stall_fraction"};
+    "window", "release", "slack", "predicted_stall_fraction", "replayed_stall_fraction"};
 constexpr std::size_t kMostPoints = 100'000;
 constexpr std::int64_t kMostWindow = 1'000'000;
 
@@ -33,7 +33,7 @@ class Reader {
                         .release = release(1),
                         .slack = number(2, -1.0, 100.0),
                         .predicted_stall_fraction = number(3, 0.0, 1.0),
-                        .measured_stall_fraction = number(4, -1.0, 1.0)});
+                        .replayed_stall_fraction = number(4, -1.0, 1.0)});
     }
     return points;
   }
@@ -105,7 +105,7 @@ std::string to_csv(const std::vector<BoundaryPoint>& points) {
                             point.release == model::ReleaseRule::early ? "early" : "late",
                             model::shortest_text(point.slack),
                             model::shortest_text(point.predicted_stall_fraction),
-                            model::shortest_text(point.measured_stall_fraction)});
+                            model::shortest_text(point.replayed_stall_fraction)});
   }
   return csv;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Points across the steady condition's boundary, measured elsewhere: the third series of the figure
-// of `tandem-study propositions`.
+// Points across the steady condition's boundary, of runs at nominal pace elsewhere
+// (bench/boundary_points.py): the third series of the figure of `tandem-study propositions`.
 
 #include <cstdint>
 #include <string>
@@ -12,9 +12,9 @@
 
 namespace tandem::study {
 
-// (C - D) / D, how much longer a token computes and communicates than it loads, from what a result
-// says of it: its time, the share of that spent waiting for the disk, and slack_s = C - D.
-// Throws logic_error unless C > slack_s.
+// Returns (C - D) / D, the relative excess of a token's compute and communication over its loads,
+// from a result's figures: its time, the share of that spent waiting for the disk, and slack_s = C
+// - D. Throws logic_error unless C > slack_s.
 [[nodiscard]] double relative_slack(double token_time_s, double stall_fraction, double slack_s);
 
 struct BoundaryPoint {
@@ -22,9 +22,9 @@ struct BoundaryPoint {
   model::ReleaseRule release = model::ReleaseRule::early;
   double slack = 0.0;  // relative_slack
   // (T - C) / T, T the token time and C that of a token that never waits for a disk: as
-  // SteadyState::stall_fraction, not what a single device waits, part of which others hide.
+  // SteadyState::stall_fraction, not the waits of a single device, part of which others hide.
   double predicted_stall_fraction = 0.0;
-  double measured_stall_fraction = 0.0;  // below 0: T and C are of two runs
+  double replayed_stall_fraction = 0.0;  // may be negative: T and C are from two runs
   bool operator==(const BoundaryPoint&) const = default;
 };
 
@@ -33,7 +33,7 @@ struct BoundaryPoint {
 //   release                   "early", "late"
 //   slack                     -1 to 100
 //   predicted_stall_fraction  0 to 1
-//   measured_stall_fraction   -1 to 1
+//   replayed_stall_fraction   -1 to 1
 // Throws Error naming `source`, the line, the column, its value, what was expected and the remedy.
 [[nodiscard]] std::vector<BoundaryPoint> parse_boundary_points(std::string_view text,
                                                                std::string_view source);

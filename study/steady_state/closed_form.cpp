@@ -9,7 +9,7 @@
 namespace tandem::study {
 namespace {
 
-// When things happen if nobody ever waits, for block b of any token (b counts over all tokens).
+// Times if no device ever waits, for block b of any token (b counts over all tokens).
 class Pace {
  public:
   explicit Pace(const MemorySchedule& schedule) : path_(path_time(schedule)) {
@@ -47,8 +47,8 @@ bool keeps_up(const MemorySchedule& schedule, std::size_t index) {
   if (device.window == kUnlimited || blocks.empty()) return true;
   const Pace pace(schedule);
   const std::size_t count = blocks.size();
-  // Beyond one token's blocks, what a load waits for was released a whole token before the load's
-  // block begins, and all loads of a token take no longer than that.
+  // Beyond one token's blocks, a load waits for a release a whole token before its block begins,
+  // and all loads of a token take no longer than that.
   if (device.window > static_cast<std::int64_t>(count)) return true;
   const auto window = static_cast<std::size_t>(device.window);
   const auto place = [&](std::size_t j) {  // of streamed block j, over all tokens

@@ -1,7 +1,7 @@
 #pragma once
 
-// The schedule that TPI-LLM's propositions are about: layers of an attention and an FFN block, all
-// alike, nothing between tokens, one FFN block in every T retained.
+// The schedule of TPI-LLM's propositions: uniform layers of an attention and an FFN block, nothing
+// between tokens, one FFN block in every T retained.
 
 #include <cstdint>
 #include <vector>
@@ -30,7 +30,7 @@ struct LayeredSchedule {
 
 [[nodiscard]] MemorySchedule to_schedule(const LayeredSchedule& layered);
 
-// FFN blocks that stay: ceil(layers / T).
+// Returns the number of retained FFN blocks: ceil(layers / T).
 [[nodiscard]] std::int64_t retained_blocks(const LayeredSchedule& layered);
 
 }  // namespace tandem::study

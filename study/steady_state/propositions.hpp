@@ -1,8 +1,7 @@
 #pragma once
 
 // TPI-LLM's Propositions 3, 4 and 6 as printed (arXiv 2410.00531, section 3.3), on one device's
-// times. What they are exact for is in steady_state/closed_form.hpp and
-// docs/results/propositions.md.
+// times. Their domains are in steady_state/closed_form.hpp and docs/results/propositions.md.
 
 #include "study/steady_state/layered.hpp"
 

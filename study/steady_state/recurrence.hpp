@@ -1,6 +1,6 @@
 #pragma once
 
-// The memory scheduler's recurrence: the reference that every closed form is held against.
+// The memory scheduler's recurrence: the reference for all closed forms.
 //
 //   load_start(j) = max(load_end(j - 1), release(j - w))     release(i) = -inf for i < 0
 //   load_end(j)   = load_start(j) + tau(j)
@@ -19,8 +19,8 @@
 
 namespace tandem::study {
 
-// What is in memory when the first token begins, as (9) and (10) of Proposition 6 count and planner
-// and executor do: the retained blocks. They are never loaded.
+// The contents of memory at the start of the first token. Retained blocks are always there, as in
+// (9) and (10) of Proposition 6, planner and executor: they are never loaded.
 enum class Start : std::uint8_t {
   cold,  // nothing else
   warm,  // and the first blocks up to the window (at most one token's)
@@ -45,17 +45,17 @@ class Recurrence {
  public:
   explicit Recurrence(MemorySchedule schedule, Start start = Start::cold);
 
-  // One more token. `observe`, if given, is called for each block and device, in order.
+  // Computes one more token. Calls `observe`, if given, for each block and device, in order.
   void token(const std::function<void(const BlockEvent&)>& observe = {});
 
   [[nodiscard]] Ticks now() const { return arrive_; }  // when the last block arrived
-  // Stall of each device in the last token; in the first token without that of the first block,
-  // which nothing can hide.
+  // Returns each device's stall in the last token; in the first token without that of the first
+  // block, which cannot be hidden.
   [[nodiscard]] const std::vector<Ticks>& stalls() const { return stalls_; }
   [[nodiscard]] const MemorySchedule& schedule() const { return schedule_; }
 
-  // All that the future depends on, relative to now(): equal states have equal futures, shifted.
-  // The loader of an unlimited window is left out while it keeps ahead (`ahead`): its lead grows.
+  // The full state relative to now(): equal states have equal, shifted futures. The loader of an
+  // unlimited window is left out while it keeps ahead (`ahead`), as its lead grows.
   struct State {
     std::vector<Ticks> times;
     std::vector<bool> ahead;  // by device: unlimited window and no stall in the last token
@@ -69,7 +69,7 @@ class Recurrence {
     std::vector<Ticks> releases;  // of the last `window` streamed blocks; empty: unlimited
     std::size_t next = 0;         // position in `releases` of the next load
     std::int64_t loads = 0;
-    std::int64_t preloaded = 0;  // loads that were done before the start
+    std::int64_t preloaded = 0;  // loads before the start
   };
 
   MemorySchedule schedule_;
@@ -83,34 +83,34 @@ class Recurrence {
 struct DeviceSteadyState {
   Ticks load_time = 0;         // a token
   Ticks stall_in_period = 0;   // in `period_tokens` tokens
-  double startup_stall = 0.0;  // before the period, beyond what as many tokens of it have
+  double startup_stall = 0.0;  // before the period, in excess of the same number of its tokens
 };
 
-// The regime that the recurrence settles in: from some token on, every time grows by
-// `period_time` in `period_tokens` tokens.
+// The steady regime of the recurrence: from some token on, every time grows by `period_time` in
+// `period_tokens` tokens.
 struct SteadyState {
-  bool periodic = false;  // false: not seen to repeat within the tokens allowed; then estimates
+  bool periodic = false;  // false: no repetition within the allowed tokens; the rest are estimates
   std::int64_t period_tokens = 0;
   Ticks period_time = 0;
   Ticks path_time = 0;             // of a token that never waits
-  std::int64_t tokens_before = 0;  // after which the state was first seen that repeats
+  std::int64_t tokens_before = 0;  // tokens before the first occurrence of the repeated state
   std::vector<DeviceSteadyState> devices{};
 
   // Per token, exact up to the rounding of one division.
   [[nodiscard]] double token_time() const;
-  // token_time - path_time: what the disk adds to a token.
+  // Returns token_time - path_time: the disk's cost per token.
   [[nodiscard]] double stall() const;
   [[nodiscard]] double stall_fraction() const;  // of the token time
-  // No device ever waits for its disk: stronger than stall() == 0 where devices differ, since a
-  // slower one can hide another's wait.
+  // Returns whether no device ever waits for its disk: stronger than stall() == 0 if devices
+  // differ, as a slower one can hide another's wait.
   [[nodiscard]] bool steady() const;
-  // The disk adds nothing to the token time.
+  // Returns whether the disk adds nothing to the token time.
   [[nodiscard]] bool hidden() const { return period_time == period_tokens * path_time; }
 };
 
 // Runs until the state repeats, at most `most_tokens` tokens. An unlimited loader that has kept
-// ahead for the whole period and whose load time is at most the token time keeps ahead for ever,
-// so the others' state repeating is enough. Throws logic_error for an invalid schedule.
+// ahead for the whole period and whose load time is at most the token time keeps ahead for ever, so
+// it suffices that the others' state repeats. Throws logic_error for an invalid schedule.
 [[nodiscard]] SteadyState find_steady_state(const MemorySchedule& schedule,
                                             Start start = Start::cold,
                                             std::int64_t most_tokens = 1'000'000);

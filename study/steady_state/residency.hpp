@@ -1,8 +1,7 @@
 #pragma once
 
-// How much weight memory the scheduler holds: Proposition 5, its exact value, and what a run of the
-// recurrence really has in memory. Weights only: no cache, activations or buffers
-// (model/graph/memory).
+// The scheduler's weight memory: Proposition 5, its exact value, and the peak in a run of the
+// recurrence. Weights only: no cache, activations or buffers (model/graph/memory).
 
 #include <cstdint>
 #include <vector>
@@ -11,8 +10,8 @@
 
 namespace tandem::study {
 
-// Elements of the blocks that a device loads (TPI-LLM, table 4). `Number` is std::int64_t where
-// heads and shares divide the model, so that nothing is rounded, and double where they need not.
+// Elements of the blocks that a device loads (TPI-LLM, table 4). `Number` is std::int64_t if heads
+// and shares divide the model, so that nothing is rounded, else double.
 template <class Number>
 struct BlockElements {
   Number hidden{};        // h
@@ -27,7 +26,8 @@ struct BlockElements {
   [[nodiscard]] Number postprocess() const { return hidden * vocab + hidden; }
 };
 
-// Proposition 5 as printed, in elements (its gamma = 1), of the master (7) and of a worker (8).
+// Returns Proposition 5 as printed, in elements (its gamma = 1), for the master (7) and a worker
+// (8).
 template <class Number>
 [[nodiscard]] Number proposition5_master(const BlockElements<Number>& blocks, std::int64_t window) {
   if (window == 1) return blocks.postprocess();
@@ -46,7 +46,7 @@ template <class Number>
          static_cast<Number>(ffn) * blocks.ffn();
 }
 
-// A Llama-like model, and the share p = share / shares of it that a device has.
+// A Llama-like model, and a device's share p = share / shares of it.
 struct WindowGeometry {
   std::int64_t hidden = 0;        // h, divisible by `shares`
   std::int64_t vocab = 0;         // v
@@ -65,15 +65,15 @@ struct WindowGeometry {
   }
 };
 
-// The exact peak: what is retained, and the largest sum of `window` consecutive streamed blocks in
-// the cyclic order of a token; all of them if the window has room for all. `sizes`: of the device's
-// blocks. Throws logic_error unless there is one for each.
+// Returns the exact peak: the retained blocks, plus the largest sum of `window` consecutive
+// streamed blocks in the cyclic order of a token (all of them if the window is that large).
+// `sizes`: of the device's blocks. Throws logic_error unless there is one for each.
 [[nodiscard]] std::int64_t window_peak(const StreamingDevice& device,
                                        const std::vector<std::int64_t>& sizes);
 
-// What the recurrence has in memory at most during its first `tokens` tokens on device `index`: a
-// retained block always, another from the start of its load until its release. At most window_peak,
-// and equal to it if the window is ever full where it is largest.
+// Returns the peak memory of device `index` in the recurrence during its first `tokens` tokens:
+// retained blocks always count, others from the start of their load until their release. At most
+// window_peak, and equal to it if the window is ever full at its largest.
 [[nodiscard]] std::int64_t simulated_peak(const MemorySchedule& schedule, std::size_t index,
                                           const std::vector<std::int64_t>& sizes,
                                           std::int64_t tokens);

@@ -124,7 +124,7 @@ class ExplicitPlans {
 
 // By `simulate`'s own way.
 double simulated(const Plan& plan, Objective objective) {
-  return planner::predicted_time(plan, objective, sim::replay_extended);
+  return planner::predicted_time(plan, objective, sim::replay_extrapolated);
 }
 
 // The fastest of them; infinite where none has a plan.

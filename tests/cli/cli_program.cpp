@@ -191,4 +191,10 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text.replace(at, from.size(), to);
 }
 
+std::string as_measured(std::string prediction) {
+  prediction = replaced(std::move(prediction), "\"kind\": \"predicted\"", "\"kind\": \"measured\"");
+  prediction = replaced(std::move(prediction), "\"pace\": null", "\"pace\": \"measured\"");
+  return replaced(std::move(prediction), "\"simgrid\"", "\"exec\"");
+}
+
 }  // namespace tandem::test

@@ -68,5 +68,7 @@ void check_refused(const Workbench& bench, const std::vector<std::string>& words
 [[nodiscard]] std::string source_file(const std::string& path);
 // `text` with the first `from` replaced; fails the test if it is not there.
 [[nodiscard]] std::string replaced(std::string text, std::string_view from, std::string_view to);
+// A prediction of SimGrid, as JSON, as if it were the result of a run on real devices.
+[[nodiscard]] std::string as_measured(std::string prediction);
 
 }  // namespace tandem::test

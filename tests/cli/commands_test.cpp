@@ -54,7 +54,7 @@ TEST_CASE("cli/output: files are replaced whole, through links, and devices are 
   std::filesystem::create_symlink("real.json", bench.folder() / "link.json");
   bench.must({"simulate", "plan.json", "--out", "link.json", "--quiet"});
   CHECK(std::filesystem::is_symlink(bench.folder() / "link.json"));
-  CHECK(contains(bench.read("real.json"), "tandem.result/6"));
+  CHECK(contains(bench.read("real.json"), "tandem.result/7"));
   bench.must({"simulate", "plan.json", "--out", "/dev/null", "--quiet"});
   CHECK(bench.listing() ==
         Words{"link.json", "pair.xml", "plan.json", "profile.json", "real.json", "tiny.json"});
@@ -319,7 +319,7 @@ TEST_CASE("cli/simulate: the table names what the time goes to, and the network'
   const std::string quiet =
       bench.good({"simulate", "plan.json", "--out", "result.json", "--quiet"});
   CHECK(quiet.empty());
-  CHECK(Json::parse(bench.read("result.json"))["schema"] == "tandem.result/6");
+  CHECK(Json::parse(bench.read("result.json"))["schema"] == "tandem.result/7");
 }
 
 TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {
@@ -327,9 +327,7 @@ TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {
   bench.plan();
   bench.must({"simulate", "plan.json", "--out", "predicted.json", "--trace", "predicted.trace.json",
               "--quiet"});
-  bench.write("measured.json",
-              replaced(replaced(bench.read("predicted.json"), "\"predicted\"", "\"measured\""),
-                       "\"simgrid\"", "\"exec\""));
+  bench.write("measured.json", as_measured(bench.read("predicted.json")));
   const std::string table =
       bench.good({"compare", "predicted.json", "measured.json", "--out", "deep/down"});
   CHECK(contains(table, "ttft"));
@@ -343,8 +341,8 @@ TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {
   CHECK(contains(line("throughput"), "0/s"));
   CHECK(contains(line("communication hidden"), "%  0.0 points"));
   const std::string csv = bench.read("deep/down/compare.csv");
-  CHECK(csv.rfind("scope,name,metric,unit,predicted,measured,absolute,percent\nrun,,ttft,s,", 0) ==
-        0);
+  CHECK(csv.rfind("scope,name,metric,unit,predicted,measured,absolute,percent,basis\nrun,,ttft,s,",
+                  0) == 0);
   CHECK(contains(csv, "device,sofa,sent,bytes,"));
   CHECK(contains(csv, "task,desk/attend,mean,s,"));
   CHECK(contains(csv, "token,3,latency,s,"));

@@ -171,10 +171,7 @@ TEST_CASE("cli/files: no output is an input, or another output, of the same comm
   const Desk bench;
   bench.must(
       {"simulate", "plan.json", "--out", "predicted.json", "--trace", "trace.json", "--quiet"});
-  bench.write("measured.json",
-              tandem::test::replaced(tandem::test::replaced(bench.read("predicted.json"),
-                                                            "\"predicted\"", "\"measured\""),
-                                     "\"simgrid\"", "\"exec\""));
+  bench.write("measured.json", as_measured(bench.read("predicted.json")));
   bench.write("ids", "1 2\n");
   bench.write("text.jsonl", "{\"text\": \"hello\"}\n");
   std::filesystem::create_symlink("plan.json", bench.folder() / "link.json");

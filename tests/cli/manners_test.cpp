@@ -47,7 +47,7 @@ TEST_CASE("cli/run: without a plan this machine runs the model, and says the sam
       here({"--prompt", "hello", "--new-tokens", "9", "--out", "measured.json", "--quiet"}));
   CHECK(text == planned);
   const Json result = bench.result("measured.json");
-  CHECK(result["schema"] == "tandem.result/6");
+  CHECK(result["schema"] == "tandem.result/7");
   CHECK(result["plan"]["strategy"] == "local");
   CHECK(result["plan"]["platform"] == "this machine");
   CHECK(result["devices"][0]["name"] == "this machine");

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 #include <string>
@@ -109,6 +110,36 @@ TEST_CASE("cli/programs: tandem-study has no command of tandem") {
   const Workbench study("tandem-study");
   for (const std::string& command : commands_of(good(Workbench(), {"--help"}).out))
     check_refused(study, {command}, 2, "unknown command");
+}
+
+// One table has the commands of both builds, with and without the simulator.
+TEST_CASE("cli/programs: a device's tandem names the commands it lacks, and rejects them") {
+  const Workbench tandem;
+  const Workbench device("tandem-device");
+  const std::string overview = good(device, {"--help"}).out;
+  const std::vector<std::string> here = commands_of(overview);
+  std::string missing;
+  for (const std::string& command : commands_of(good(tandem, {"--help"}).out)) {
+    CAPTURE(command);
+    if (std::ranges::find(here, command) != here.end()) {
+      check_help(device, "tandem", command);
+    } else {
+      missing += (missing.empty() ? "" : ", ") + command;
+      check_refused(device, {command}, 2, "tandem " + command + ": needs the simulator");
+    }
+  }
+  CHECK(overview.find("no simulator: " + missing + '\n') != std::string::npos);
+  for (const char* command : {"run", "worker", "profile"})
+    CHECK(std::ranges::find(here, command) != here.end());
+  for (const char* command : {"plan", "simulate"})
+    CHECK(std::ranges::find(here, command) == here.end());
+}
+
+TEST_CASE("cli/programs: tandem help shows what everyone needs first, under headings") {
+  const std::string overview = good(Workbench(), {"help"}).out;
+  CHECK(overview.find("\n\nPlan, predict, run:\n  run ") != std::string::npos);
+  CHECK(overview.find("  simulate ") < overview.find("\nDevices:\n"));
+  CHECK(overview.find("\nDevices:\n") < overview.find("  whatif "));
 }
 
 }  // namespace tandem::test::programs_test

@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kPoints =
-    "window,release,slack,predicted_stall_fraction,measured_stall_fraction\n"
+    "window,release,slack,predicted_stall_fraction,replayed_stall_fraction\n"
     "3,early,-0.3,0.3,0.31\n3,early,0.2,0,0.01\n";
 
 }  // namespace
@@ -66,14 +66,14 @@ TEST_CASE(
     const Outcome outcome = bench.run({"propositions", "--draws", "300", "--simulations", "3",
                                        "--points", "points.csv", "--out", folder});
     CHECK(outcome.code == 0);
-    CHECK(outcome.out.find("measured: 2 points, stall fraction at most 1.0 points") !=
+    CHECK(outcome.out.find("replayed: 2 points, stall fraction at most 1.0 points") !=
           std::string::npos);
   }
   for (const char* file : {"classes.csv", "simulations.csv", "boundary.csv"}) {
     CAPTURE(file);
     CHECK(bench.read(std::string("a/") + file) == bench.read(std::string("b/") + file));
   }
-  CHECK(bench.read("a/boundary.csv").find("measured,3,early,-0.3,0.31") != std::string::npos);
+  CHECK(bench.read("a/boundary.csv").find("replayed,3,early,-0.3,0.31") != std::string::npos);
   CHECK(bench.has("a/boundary.png"));
   CHECK(bench.has("a/boundary.svg"));
 }

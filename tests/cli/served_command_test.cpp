@@ -99,11 +99,11 @@ TEST_CASE("cli/served: results of different policies or chunks are not compared"
   bench.must(simulate({"--workload", "requests.jsonl", "--tokenizer", "tiny", "--quiet", "--out",
                        "continuous.json"}));
   check_refused(bench, {"compare", "continuous.json", "measured.json", "--out", "compared"}, 1,
-                "policy continuous was predicted and static was measured");
+                "policy continuous was predicted and static was replayed");
   bench.must(simulate({"--workload", "requests.jsonl", "--tokenizer", "tiny", "--quiet", "--policy",
                        "static", "--chunk", "2", "--out", "chunks.json"}));
   check_refused(bench, {"compare", "chunks.json", "measured.json", "--out", "compared"}, 1,
-                "chunk 2 was predicted and none was measured");
+                "chunk 2 was predicted and none was replayed");
 }
 
 TEST_CASE("cli/served: a plan for one request serves many one by one") {
@@ -181,7 +181,7 @@ TEST_CASE("cli/served: what does not go together, or can't be run, is refused") 
   CHECK(idle.code == 0);
   CHECK(idle.err.find("no prompt of the workload is a text") != std::string::npos);
   check_refused(bench, simulate({"--tokenizer", "tiny"}), 2, "without '--workload'");
-  check_refused(bench, simulate({"--schedule", "served.json"}), 1, "tandem.result/6");
+  check_refused(bench, simulate({"--schedule", "served.json"}), 1, "tandem.result/7");
   check_refused(bench, simulate({"--workload", "requests.jsonl", "--schedule", "x.json"}), 2,
                 "with '--schedule'");
   check_refused(bench, with(run(served), {"--prompt", "hi"}), 2, "with '--workload'");

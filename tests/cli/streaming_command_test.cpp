@@ -235,7 +235,7 @@ TEST_CASE("cli/streaming: predicted and measured stand side by side, loads overl
   }
   CHECK(predicted["steady"]["verdict"].is_string());
   CHECK(measured["steady"]["verdict"].is_string());
-  CHECK(contains(bench.read("side/trace.json"), "measured"));
+  CHECK(contains(bench.read("side/trace.json"), "replayed"));
 
   for (const std::string name : {"p.json", "m.json"}) {
     CAPTURE(name);

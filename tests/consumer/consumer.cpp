@@ -1,98 +1,128 @@
-// Another project's view of the installed package: a model, its plan on two devices, what the
-// evaluators predict, and a real run of it on this machine alone.
+// Another project's view of the installed package: consumer FOLDER makes a model, its plan on two
+// devices, predicts it, and runs it for real, alone and on a worker of this process.
 #include <cstdio>
+#include <exception>
 #include <filesystem>
+#include <fstream>
+#include <future>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tandem/tandem.hpp>
+#include <thread>
 #include <variant>
-
-#include "advice/prediction.hpp"
-#include "exec/session/execute.hpp"
-#include "exec/weights/random_weights.hpp"
-#include "model/base/units.hpp"
-#include "planner/plan/plan.hpp"
-#include "planner/search/local_plan.hpp"
-#include "planner/search/search.hpp"
 
 namespace {
 
-using namespace tandem;
-using namespace tandem::model::literals;
+constexpr const char* kConfig = R"({"model_type": "llama", "vocab_size": 256, "hidden_size": 64,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4,
+    "intermediate_size": 128, "max_position_embeddings": 128, "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0, "hidden_act": "silu"})";
 
-model::Transformer tiny_llama() {
-  model::Transformer llama;
-  llama.name = "tiny";
-  llama.layers = 2;
-  llama.hidden = 64;
-  llama.heads = llama.kv_heads = 4;
-  llama.head_dim = 16;
-  llama.intermediate = 128;
-  llama.vocab = 256;
-  llama.max_context = 128;
-  return llama;
+void check(bool good, const char* what) {
+  if (!good) throw std::logic_error(what);
 }
 
-model::Cluster pair() {
+tandem::Plan planned(const std::variant<tandem::Plan, tandem::Infeasible>& answer) {
+  if (const auto* no = std::get_if<tandem::Infeasible>(&answer)) throw std::logic_error(no->reason);
+  return std::get<tandem::Plan>(answer);
+}
+
+tandem::Platform pair() {
   const auto device = [](const char* name) {
-    return model::Device{.name = name,
-                         .cores = 1,
-                         .flop_rate = 10_Gflops,
-                         .memory_bandwidth = 80_Gbps,
-                         .memory = 1_GiB,
-                         .disk_bandwidth = model::BytesPerSecond{0.0},
-                         .slowdown = 1.0};
+    return tandem::Device{
+        .name = name, .flops = 10e9, .memory_bytes = 1e9, .memory_bandwidth_Bps = 10e9};
   };
-  return model::Cluster("pair", {device("a"), device("b")}, {},
-                        {{.name = "wire", .latency = 1_ms, .bandwidth = 100_Mbps}},
-                        {{.from = "a", .to = "b", .hops = {{0, model::Direction::up}}}});
+  return {"pair",
+          {device("a"), device("b")},
+          {{.from = "a", .to = "b", .latency_s = 1e-3, .bandwidth_Bps = 12.5e6}}};
 }
 
-bool predict(const model::Transformer& llama) {
-  const auto made = planner::make_plan(
-      {.model = llama, .cluster = pair(), .workload = {.prompt_tokens = 8, .new_tokens = 4}});
-  const auto* plan = std::get_if<planner::Plan>(&made);
-  if (plan == nullptr) return false;
-  const auto ttft_s = [&](study::EvaluatorKind evaluator) {
-    return study::predict(*plan, {.evaluator = evaluator}).result.metrics.ttft_s;
-  };
-  const double analytic = ttft_s(study::EvaluatorKind::analytic);
-  const double simgrid = ttft_s(study::EvaluatorKind::simgrid);
-  std::printf("TTFT on two devices: %.6f s analytic, %.6f s on SimGrid\n", analytic, simgrid);
-  return analytic > 0.0 && simgrid > 0.0;
+tandem::Plan plan_of_pair(const tandem::Model& model) {
+  const tandem::Plan plan = planned(tandem::make_plan(
+      model, pair(), {.strategy = "tensor", .prompt_tokens = 12, .new_tokens = 5}));
+  check(tandem::Plan::parse(plan.to_json()).sha256() == plan.sha256(), "a plan read back differs");
+  check(plan.device_names() == std::vector<std::string>{"a", "b"}, "names of devices");
+  const auto chosen =
+      planned(tandem::make_plan(model, pair(), {.prompt_tokens = 12, .new_tokens = 5}));
+  std::printf("strategy auto: %s\n", chosen.strategy().c_str());
+  return plan;
 }
 
-// Plan in, tokens out.
-bool run(const model::Transformer& llama, const std::filesystem::path& folder) {
-  const auto made =
-      planner::plan_here(llama, {.prompt_tokens = 12, .new_tokens = 5}, model::Bytes{1e9});
-  const auto* found = std::get_if<planner::Plan>(&made);
-  if (found == nullptr) return false;
-  // As a file that `tandem plan` wrote would be read.
-  const planner::Plan plan = planner::parse_plan_json(planner::to_json(*found), "plan.json");
-  exec::write_random_weights(llama, 1, model::DType::f32, folder / "tiny");
-  const auto tokenizer = exec::byte_tokenizer(llama.vocab);  // the folder has no tokenizer
+tandem::Result predict_both(const tandem::Plan& plan) {
+  const tandem::Result analytic = tandem::predict(plan, {.evaluator = tandem::Evaluator::analytic});
+  tandem::Result simgrid = tandem::predict(plan);
+  std::printf("TTFT on two devices: %.6f s analytic, %.6f s on SimGrid\n", analytic.ttft_s(),
+              simgrid.ttft_s());
+  check(analytic.ttft_s() > 0.0 && simgrid.ttft_s() > 0.0, "no time to the first token");
+  check(simgrid.token_latency_s().value_or(0.0) > 0.0, "no token latency");
+  return simgrid;
+}
 
-  exec::ExecuteOptions options;
-  options.weights = folder / "tiny";
-  options.prompt = "Hello, world";
-  options.cache_dir = folder / "cache";
-  options.tokenizer = tokenizer.get();
-  std::string told;
-  options.on_text = [&](std::size_t /*request*/, std::string_view text) { told += text; };
-  const exec::Execution done = exec::execute(plan, options);
+tandem::RunOptions options(const std::filesystem::path& folder) {
+  return {.weights = folder / "tiny",
+          .prompt = "Hello, world",
+          .threads = 1,
+          .cache_dir = folder / "cache"};
+}
 
-  std::printf("%zu tokens:", done.tokens.size());
-  for (const std::int32_t token : done.tokens) std::printf(" %d", token);
-  std::printf(", the first after %.3f ms\n", done.result.metrics.ttft_s * 1e3);
-  return done.tokens.size() == 5 && done.prompt_tokens == 12 &&
-         done.texts.at(0).starts_with("Hello, world") && told == done.texts[0] &&
-         done.result.metrics.ttft_s > 0.0;
+tandem::Run run_alone(const tandem::Model& model, const std::filesystem::path& folder) {
+  std::string text;
+  tandem::RunOptions how = options(folder);
+  how.on_text = [&](std::string_view more) { text += more; };
+  tandem::Run done = tandem::run(planned(tandem::plan_here(model, 12, 5, 1e9)), how);
+  check(done.tokens.size() == 5, "5 new tokens");
+  check(done.text.starts_with("Hello, world") && text == done.text, "the text");
+  check(done.result.measured() && done.result.ttft_s() > 0.0, "a measured result");
+  std::printf("%zu tokens, the first after %.3f ms\n", done.tokens.size(),
+              done.result.ttft_s() * 1e3);
+  return done;
+}
+
+// Device b is a worker on a loopback address.
+tandem::Run run_on_worker(const tandem::Plan& plan, const std::filesystem::path& folder) {
+  const std::filesystem::path hosts = folder / "hosts.txt";
+  std::promise<std::string> address;
+  std::jthread worker([&](const std::stop_token& stop) {
+    tandem::serve({.cache_dir = folder / "b",
+                   .threads = 1,
+                   .stop = stop,
+                   .on_listening = [&](const std::string& at) { address.set_value(at); }});
+  });
+  std::ofstream(hosts) << "b " << address.get_future().get() << '\n';
+  tandem::RunOptions how = options(folder);
+  how.devices = tandem::Workers{.hosts_file = hosts};
+  return tandem::run(plan, how);
+}
+
+void use(const std::filesystem::path& folder) {
+  std::printf("tandem %s\n", std::string(tandem::version()).c_str());
+  const tandem::Model model = tandem::Model::parse(kConfig, "tiny");
+  tandem::write_random_weights(model, 1, folder / "tiny");
+  check(tandem::Model::read(folder / "tiny").parameters() == model.parameters(), "the folder");
+  const tandem::Plan plan = plan_of_pair(model);
+  const tandem::Result predicted = predict_both(plan);
+  const tandem::Run alone = run_alone(model, folder);
+  const tandem::Run together = run_on_worker(plan, folder);
+  check(together.tokens == alone.tokens, "two devices compute other tokens than one");
+  check(!tandem::compare(predicted, together.result).empty(), "nothing to compare");
+  try {
+    static_cast<void>(tandem::Model::read(folder / "absent"));
+    check(false, "a model that is not there");
+  } catch (const std::runtime_error& error) {
+    std::printf("error: %s\n", error.what());
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
-  const model::Transformer llama = tiny_llama();
-  return predict(llama) && run(llama, argv[1]) ? 0 : 1;
+  try {
+    use(argv[1]);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "consumer: %s\n", error.what());
+    return 1;
+  }
 }

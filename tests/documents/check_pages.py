@@ -1,6 +1,7 @@
 """What the documents show, held against the program and the tree.
 
-    check_pages.py text PROGRAM...          links, paths, flags, words of all pages; runs nothing but '--help'
+    check_pages.py text PROGRAM...          links, paths, flags, words of all pages; words of comments and messages of
+                                            PLAIN_SOURCES; runs nothing but '--help'
     check_pages.py commands TANDEM [PAGE]   runs the ```sh blocks of README, tutorials and how-tos, each page in a
                                             folder of its own, and compares the ```text block behind each
 
@@ -23,6 +24,12 @@ README_WORDS = 1000
 # Pages whose words are still to be revised, section by section; this list may only shrink.
 WORDS_LATER = ("docs/reference/commands.md",)
 RETIRED = re.compile(r"\b(whoever|alike|besides|nobody|likewise|dealt|deals out|is told|are told|told of|thereof)\b", re.I)
+# Folders whose comments and messages are in plain words; this list may only grow.
+PLAIN_SOURCES = ("advice", "exec/compute", "exec/evaluation", "exec/gguf", "exec/kernels", "exec/runtime", "exec/streaming",
+                 "exec/tokenizer", "exec/weights", "model/cluster", "model/config", "model/graph", "model/transformer", "planner", "sim",
+                 "study")
+RETIRED_IN_SOURCES = re.compile(RETIRED.pattern[:-3] + r"|told|deals)\b", re.I)
+TEXTS = re.compile(r'R"\((?P<raw>.*?)\)"|"(?P<string>(?:\\.|[^"\\\n])*)"|\'(?:\\.|[^\'\\\n])+\'|//(?P<comment>[^\n]*)', re.S)
 TIMEOUT_S = 240
 
 
@@ -103,7 +110,7 @@ def check_links(page):
 
 
 def check_paths(page):
-    tops = "model|planner|sim|exec|study|cli|tests|bench|plots|scenarios|cmake|docs|\\.ci|include|advice|serve"
+    tops = "model|planner|sim|exec|study|cli|tests|bench|plots|scenarios|cmake|docs|\\.ci|include|advice|api|serve"
     for number, line in prose(page):
         for word in re.findall(r"`([^`]+)`", line):
             word = re.sub(r"/NAME(?![A-Z]).*", "/", word)  # a file that the reader writes
@@ -155,6 +162,30 @@ def check_flags(page, flags):
             yield from check_commands(number, word, flags)
 
 
+def retired_in(text):
+    """(line, word) of each retired word in the comments and string literals of C++; words between backticks are names."""
+    for part in TEXTS.finditer(text):
+        kind = part.lastgroup
+        if kind is not None:
+            plain = re.sub(r"`[^`\n]*`", lambda name: " " * len(name[0]), part[kind])
+            for word in RETIRED_IN_SOURCES.finditer(plain):
+                yield text.count("\n", 0, part.start(kind) + word.start()) + 1, word[0]
+
+
+def check_sources():
+    """Faults of the folders in PLAIN_SOURCES."""
+    kinds = list(retired_in('int told = 1;  // Who is told? `told` is not.\nf("nobody", R"(alike)");'))
+    if kinds != [(1, "is told"), (2, "nobody"), (2, "alike")]:
+        yield f"tests/documents/check_pages.py: retired_in() finds {kinds}"
+    for folder in PLAIN_SOURCES:
+        sources = sorted(file for file in (ROOT / folder).rglob("*") if file.suffix in (".cpp", ".hpp"))
+        if not sources:
+            yield f"{folder}: no sources; correct PLAIN_SOURCES"
+        for file in sources:
+            for number, word in retired_in(file.read_text()):
+                yield f"{name(file)}:{number}: '{word}': use plain words (docs/reference/glossary.md)"
+
+
 def check_text(programs):
     flags = {pathlib.Path(path).name: helps(path) for path in programs}
     faults = []
@@ -175,6 +206,7 @@ def check_text(programs):
     for record in sorted((ROOT / "docs/decisions").glob("0*.md")):
         if f"({record.name})" not in index:
             faults.append(f"docs/decisions/README.md: lacks {record.name}; add a row with its status and date")
+    faults += check_sources()
     print("\n".join(faults) or f"README.md has {words} words; no faults")
     return 1 if faults else 0
 

@@ -182,7 +182,7 @@ Row& Interpreter::row(model::DeviceIndex device, model::BufferRef buffer, int r)
 
 std::map<int, Row> Interpreter::run(const model::TaskGraph& graph, const std::vector<int>& tokens) {
   buffers_.clear();
-  visitors_.clear();
+  gathered_blocks_.clear();
   std::map<int, Row> sampled;
   for (const Task& task : graph.tasks()) {
     keep_window(task);
@@ -317,7 +317,7 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
       if (model::moves_weights(task)) {
         const Range held = task.block == WeightBlock::attention ? share.heads : share.columns;
         require(task.keys == held, "interpreter: weights are sent as their device has them");
-        visitors_[{task.peer, task.output.slot}] = {task.block, task.layer, held};
+        gathered_blocks_[{task.peer, task.output.slot}] = {task.block, task.layer, held};
         return;
       }
       elements_sent_ += columns.size();
@@ -360,10 +360,10 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
 }
 
 void Interpreter::need_weights(const Task& task, Range held) const {
-  if (task.visitor == 0)
+  if (task.weights_slot == 0)
     return require(held.contains(task.columns), "interpreter: weights of another device");
-  const auto found = visitors_.find({task.device, task.visitor});
-  require(found != visitors_.end() && found->second.block == task.block &&
+  const auto found = gathered_blocks_.find({task.device, task.weights_slot});
+  require(found != gathered_blocks_.end() && found->second.block == task.block &&
               found->second.layer == task.layer && found->second.columns.contains(task.columns),
           "interpreter: weights that do not visit");
 }
@@ -402,19 +402,19 @@ void Interpreter::copy_cache(const model::Batch& batch, const Task& task, int r)
   const int sequence = segment_of(batch, r, first).sequence;
   for (int head = 0; head < plan_->model.kv_heads; ++head) {
     for (int p = task.keys.begin; p < task.keys.end; ++p)
-      cached(task.peer, task.layer, kArrived, head, p) =
+      cached(task.peer, task.layer, kRemoteKv, head, p) =
           cached(task.device, task.layer, sequence, head, p);
   }
 }
 
 void Interpreter::attend(const model::Batch& batch, const Task& task, int r) {
   const Transformer& t = plan_->model;
-  require(!task.later_keys && task.window == 0 && task.selection == 0,
+  require(task.causal && task.window == 0 && task.selection == 0,
           "interpreter: attention that is not causal");
   const Row& queries = row(task.device, task.input, r);
   Row& y = row(task.device, task.output, r);
   int first = 0;
-  const int sequence = task.of_arrived ? kArrived : segment_of(batch, r, first).sequence;
+  const int sequence = task.of_remote_kv ? kRemoteKv : segment_of(batch, r, first).sequence;
   const Range keys = task.keys.intersect({0, position_of(batch, r) + 1});
   const auto d = static_cast<std::ptrdiff_t>(t.head_dim);
   for (int head = task.columns.begin; head < task.columns.end; ++head) {

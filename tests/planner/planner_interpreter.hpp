@@ -55,20 +55,20 @@ class Interpreter {
   // Throws logic_error unless a product's weights are among its device's own, or visit it.
   void need_weights(const model::Task& task, model::Range held) const;
   void project_qkv(const model::Batch& batch, const model::Task& task, int r);
-  // Of keys at other devices: to the place of the sequence kArrived.
+  // Of keys at other devices: to the place of the sequence kRemoteKv.
   void copy_cache(const model::Batch& batch, const model::Task& task, int r);
   void attend(const model::Batch& batch, const model::Task& task, int r);
   void merge(const model::Task& task, int r);
   Position& cached(int device, int layer, int sequence, int head, int position);
 
-  static constexpr int kArrived = -1;
+  static constexpr int kRemoteKv = -1;
 
   const planner::Plan* plan_;
   std::map<std::tuple<int, model::BufferKind, int>, Buffer> buffers_;  // device, kind, slot
   // device, layer, sequence, key/value head: by position
   std::map<std::tuple<int, int, int, int>, std::vector<Position>> cache_;
-  std::map<int, std::vector<Held>> held_;         // device: over steps
-  std::map<std::pair<int, int>, Held> visitors_;  // device, slot: of this step
+  std::map<int, std::vector<Held>> held_;                // device: over steps
+  std::map<std::pair<int, int>, Held> gathered_blocks_;  // device, slot: of this step
   double elements_sent_ = 0.0;
 };
 

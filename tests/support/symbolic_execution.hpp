@@ -13,23 +13,23 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/accesses.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/task_graph.hpp"
 
 namespace tandem::test {
 
 // Executes steps of a graph with numbers for values, in any order that its lanes and dependencies
-// allow: what a task reads is hashed into what it writes. What the rule of message places promises
-// of any graph is kept: payloads are taken before they are overwritten, and arrive after what was
-// there has been used.
+// allow: what a task reads is hashed into what it writes. What the rule of message schedules
+// promises of any graph is kept: payloads are taken before they are overwritten, and arrive after
+// what was there has been used.
 class SymbolicExecution {
  public:
-  // `interleaved`: a finish comes after the next step has begun.
+  // `interleaved`: an epilogue comes after the next step has begun.
   SymbolicExecution(const model::TaskGraph& graph, int steps, bool interleaved)
       : graph_(graph),
         steps_(steps),
         interleaved_(interleaved),
-        places_(model::message_places(graph)) {
+        schedule_(model::message_schedule(graph)) {
     columns_ = 1;
     for (const model::Task& task : graph.tasks()) {
       const bool copies =
@@ -113,15 +113,15 @@ class SymbolicExecution {
       edge(previous + 1, end(step, i));
     };
     for (int step = 0; step < steps_; ++step) {
-      for (model::TaskIndex i = 0; i < graph_.finish(); ++i) lane(step, i);
+      for (model::TaskIndex i = 0; i < graph_.epilogue(); ++i) lane(step, i);
       if (!interleaved_) {
-        for (model::TaskIndex i = graph_.finish(); i < graph_.size(); ++i) lane(step, i);
+        for (model::TaskIndex i = graph_.epilogue(); i < graph_.size(); ++i) lane(step, i);
       } else if (step > 0) {
-        for (model::TaskIndex i = graph_.finish(); i < graph_.size(); ++i) lane(step - 1, i);
+        for (model::TaskIndex i = graph_.epilogue(); i < graph_.size(); ++i) lane(step - 1, i);
       }
     }
     if (interleaved_) {
-      for (model::TaskIndex i = graph_.finish(); i < graph_.size(); ++i) lane(steps_ - 1, i);
+      for (model::TaskIndex i = graph_.epilogue(); i < graph_.size(); ++i) lane(steps_ - 1, i);
     }
     for (int step = 0; step < steps_; ++step) {
       for (model::TaskIndex i = 0; i < graph_.size(); ++i) {
@@ -137,15 +137,15 @@ class SymbolicExecution {
     }
   }
 
-  // Whether a message is delivered by the finish.
+  // Whether a message is delivered by the epilogue.
   [[nodiscard]] bool comes_back(model::TaskIndex i) const {
     return interleaved_ && at(i).lane == model::LaneKind::channel &&
-           places_.delivery[static_cast<std::size_t>(i)] >= graph_.finish();
+           schedule_.delivery[static_cast<std::size_t>(i)] >= graph_.epilogue();
   }
 
   // model::Task j of a step after i of the step before, where one of them is a message that the
   // computing thread of a device takes or delivers in its turn: steps follow each other there, but
-  // for a finish, which comes after all else of the next step.
+  // for an epilogue, which comes after all else of the next step.
   void in_turn(model::TaskIndex i, model::TaskIndex j) {
     const auto acts = [&](model::TaskIndex task, model::DeviceIndex device) {
       return at(task).lane != model::LaneKind::disk &&
@@ -156,11 +156,11 @@ class SymbolicExecution {
       if (!acts(i, device) || !acts(j, device)) continue;
       const bool arrives = at(j).lane == model::LaneKind::channel && at(j).peer == device;
       const bool computes = at(j).lane == model::LaneKind::cpu;
-      const bool last = i >= graph_.finish() || (comes_back(i) && at(i).peer == device);
-      const bool later = j >= graph_.finish() || (comes_back(j) && at(j).peer == device);
+      const bool last = i >= graph_.epilogue() || (comes_back(i) && at(i).peer == device);
+      const bool later = j >= graph_.epilogue() || (comes_back(j) && at(j).peer == device);
       for (int step = 1; step < steps_; ++step) {
         if (interleaved_ && last && !later) {
-          // The other way round: i's finish is behind this step's beginning.
+          // The other way round: i's epilogue is behind this step's beginning.
           if (at(i).lane == model::LaneKind::channel)
             edge(number(step, j, device), number(step - 1, i, device));
         } else if (arrives || (computes && at(i).lane == model::LaneKind::channel)) {
@@ -275,7 +275,7 @@ class SymbolicExecution {
   const model::TaskGraph& graph_;
   int steps_;
   bool interleaved_;
-  model::MessagePlaces places_;
+  model::MessageSchedule schedule_;
   std::int32_t columns_ = 1;
   std::map<model::DeviceIndex, std::vector<model::TaskIndex>> loads_;
   std::map<model::DeviceIndex, int> room_;  // of the window

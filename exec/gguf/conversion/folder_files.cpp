@@ -87,8 +87,8 @@ std::string tokenizer_json(const TokenizerJson& json) {
          "\n";
 }
 
-// The folder's tokenizer that makes the same tokens. SentencePiece cuts texts at user-defined
-// pieces by itself, and takes unused ones apart; here the first are added tokens, and both merge.
+// Returns the folder's tokenizer with the same tokens. SentencePiece splits texts at user-defined
+// pieces and splits unused ones up again; here the former are added tokens, and both merge.
 Vocabulary as_folder(const ScoredPieces& scored, const Vocabulary& from) {
   using Kind = SentencePieceModel::Kind;
   SentencePieceModel model;
@@ -173,7 +173,7 @@ std::string folder_chat_template(const std::filesystem::path& folder) {
   const auto found = config.is_object() ? config.find("chat_template") : config.end();
   if (!config.is_object() || found == config.end()) return "";
   if (found->is_string()) return found->get<std::string>();
-  // Of several by name, the one that is taken without a name.
+  // Of several templates by name, the default.
   for (const Json& one : *found) {
     if (one.is_object() && one.value("name", Json()) == "default" &&
         one.value("template", Json()).is_string())

@@ -1,6 +1,6 @@
 #pragma once
 
-// The small files of a Hugging Face folder, written from what a GGUF file says.
+// The tokenizer files of a Hugging Face folder, written from a GGUF file.
 
 #include <filesystem>
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace tandem::exec {
 
-// Names and contents: tokenizer.model or tokenizer.json, and tokenizer_config.json; none of a
-// vocabulary of bytes. load_tokenizer makes the same tokens of them.
+// Returns names and contents: tokenizer.model or tokenizer.json, and tokenizer_config.json; none
+// for a vocabulary of bytes. load_tokenizer produces the same tokens from them.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> tokenizer_files(
     const Vocabulary& vocabulary, const std::string& chat_template);
 
-// The chat template in the folder's tokenizer_config.json (of several by name, the one called
+// Returns the chat template of the folder: from tokenizer_config.json (of several by name,
 // "default"), or chat_template.jinja; empty: none.
 [[nodiscard]] std::string folder_chat_template(const std::filesystem::path& folder);
 

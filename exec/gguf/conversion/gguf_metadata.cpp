@@ -127,8 +127,8 @@ class MetadataWriter {
     return "";
   }
 
-  // Tokens that take white space behind them along are Phi 3's to llama.cpp, by its name, and it
-  // looks for four of them.
+  // llama.cpp recognises Phi 3's tokens that absorb the white space behind them by the model's
+  // name, and searches four of them.
   [[nodiscard]] std::string name() const {
     const std::string& own = transformer_.name;
     const std::string other = stripped_otherwise(own);
@@ -160,7 +160,7 @@ class MetadataWriter {
     const std::vector<bool> merges = mergeable(model.pieces);
     for (std::size_t id = 0; id < model.pieces.size(); ++id) {
       const SentencePieceModel::Piece& piece = model.pieces[id];
-      // SentencePiece takes it apart again.
+      // SentencePiece splits it up again.
       if (piece.kind == Kind::unused && merges[id])
         fail("has unused piece " + shown_token(piece.text) + ", which merges make");
       if (piece.kind == Kind::user_defined) {
@@ -187,8 +187,8 @@ class MetadataWriter {
     add("tokenizer.ggml.add_eos_token", settings.add_eos.value_or(false) && eos_ >= 0);
   }
 
-  // A user-defined piece. SentencePiece looks for it where texts have U+2581 for their spaces, and
-  // in front of them; llama.cpp in the text as it is, in whose pieces a space never is.
+  // A user-defined piece. SentencePiece searches it in texts with U+2581 for their spaces, also the
+  // leading one; llama.cpp in the unchanged text, whose pieces never contain a space.
   void set_user_defined(std::int64_t id, const std::string& piece, bool prefix) {
     constexpr std::string_view kSpace = "\xE2\x96\x81";
     if (piece.find(' ') != std::string::npos) return set(id, piece, Kind::unused, true);
@@ -264,8 +264,8 @@ class MetadataWriter {
     return found == ids_.end() || text.empty() ? -1 : found->second;
   }
 
-  // The tokens of the tokenizer's files come first, as they stand around texts; what config.json
-  // says of the model is kept where it differs, as where it names ids beyond the vocabulary.
+  // Ids of the tokenizer's files take precedence, as they are written around texts; the model's ids
+  // in config.json are kept where they differ, for example beyond the vocabulary.
   void write_ids() {
     const auto token = [&](std::int64_t id) { return id < transformer_.vocab ? id : -1; };
     const std::int64_t bos = bos_ >= 0 ? bos_ : token(transformer_.bos_token);
@@ -321,7 +321,8 @@ std::int64_t window_period(const Transformer& t) {
   cannot_say(t, "windowed layers in no period");
 }
 
-// What the family's files say beside sizes and rotation. What they take for granted has to be so.
+// Adds family-specific keys in addition to sizes and rotation. Values that files imply must be as
+// implied.
 void add_family(const Transformer& t, const std::string& arch, GgufEntries& entries) {
   using model::Family;
   const auto real = [&](const char* key, double value) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a GGUF file says of a model: the inverse of gguf_geometry and gguf_vocabulary.
+// The metadata of a GGUF file for a model: the inverse of gguf_geometry and gguf_vocabulary.
 
 #include <optional>
 #include <string>
@@ -12,28 +12,27 @@
 
 namespace tandem::exec {
 
-// `format`: of all matrices, if they have one. Throws Error for a family that GGUF has no name for
-// here.
+// `format`: of all matrices, if they have one. Throws Error for a family without a known GGUF name.
 [[nodiscard]] GgufEntries geometry_entries(const model::Transformer& transformer,
                                            std::optional<model::WeightFormat> format);
 
 struct VocabularyEntries {
   GgufEntries entries{};
-  std::string name{};  // general.name, by which llama.cpp knows some tokenizers
+  std::string name{};  // general.name, by which llama.cpp recognises some tokenizers
   std::string
-      lost{};  // what the format cannot say and few texts show, one sentence; empty: nothing
+      lost{};  // one sentence on what the format cannot express and few texts show; empty: nothing
 };
 
-// Of a folder's tokenizer. Tokens are padded to the model's vocabulary with unused ones.
-// `chat_template`: empty if there is none. Throws Error (file, what was found, remedy) for what the
-// format cannot say: rules of normalisation other than NFC, which is lost, words that no
-// `tokenizer.ggml.pre` stands for, other tokens around a text than its first and last, tokens that
-// take white space along where llama.cpp has them do otherwise.
+// For a folder's tokenizer. Pads the tokens to the model's vocabulary with unused ones.
+// `chat_template`: empty if there is none. Throws Error (file, finding, remedy) for what the format
+// cannot express: rules of normalisation other than NFC, which is lost; word patterns without a
+// `tokenizer.ggml.pre`; tokens around a text other than its first and last; and tokens that absorb
+// white space differently from llama.cpp.
 [[nodiscard]] VocabularyEntries vocabulary_entries(const Vocabulary& vocabulary,
                                                    const model::Transformer& transformer,
                                                    const std::string& chat_template);
 
-// What a GGUF file says of its tokenizer, as it is.
+// Returns the tokenizer entries of a GGUF file unchanged.
 [[nodiscard]] GgufEntries carried_vocabulary(const GgufFile& file);
 
 }  // namespace tandem::exec

@@ -27,14 +27,14 @@ struct GgufTensorToWrite {
 };
 
 // Writes one GGUF file of version 3, little-endian: the header at once, then the tensors' bytes in
-// order, in any pieces. Move-only. Throws Error (path, the system's reason, remedy).
+// order, in pieces of any size. Move-only. Throws Error (path, the system's reason, remedy).
 class GgufWriter {
  public:
   GgufWriter(const std::filesystem::path& folder, const GgufEntries& entries,
              std::vector<GgufTensorToWrite> tensors);
-  // Of one tensor at a time.
+  // Appends bytes of one tensor.
   void append(std::span<const std::byte> bytes);
-  // Throws logic_error unless exactly the promised bytes were appended.
+  // Throws logic_error unless exactly the announced bytes were appended.
   void commit(const std::string& name);
 
  private:
@@ -42,7 +42,7 @@ class GgufWriter {
   AtomicFile file_;
   std::vector<GgufTensorToWrite> tensors_;
   std::size_t tensor_ = 0;
-  std::uint64_t written_ = 0;  // of it
+  std::uint64_t written_ = 0;  // bytes of it
 };
 
 }  // namespace tandem::exec

@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 using model::Range;
 using model::WeightFormat;
 
-// What is written as one tensor: one weight, or several that are fused.
+// A tensor to be written: one weight, or several fused ones.
 struct Target {
   std::int32_t layer = -1;
   std::vector<TensorSlice> slices{};  // in the layout's order
@@ -47,7 +47,7 @@ struct Target {
   }
   [[nodiscard]] std::int64_t columns() const { return slices.front().columns.size(); }
   [[nodiscard]] bool is_vector() const { return slices.front().shape.size() == 1; }
-  // As GGUF has it: [out, in].
+  // In GGUF's order: [out, in].
   [[nodiscard]] std::vector<std::int64_t> shape() const {
     if (!is_vector()) return {rows(), columns()};
     std::int64_t size = 0;
@@ -122,7 +122,7 @@ class Converter {
                          ? GgufFile(conversion.weights).text("tokenizer.chat_template").value_or("")
                          : folder_chat_template(conversion.weights);
     vocabulary_ = read_vocabulary(conversion.weights);
-    // Whatever is wrong with it is said before anything is written.
+    // Rejects a bad tokenizer before anything is written.
     static_cast<void>(make_tokenizer(read_vocabulary(conversion.weights), transformer_));
   }
 
@@ -158,8 +158,8 @@ class Converter {
     return slice.less_one && to_folder_;
   }
 
-  // Rows of a slice of the target in its format, in the order of the file that is written. Called
-  // by several threads at once; `values` is the caller's memory for what is read.
+  // Returns rows of a slice of the target in its format, in the order of the written file. Called
+  // by several threads at once; `values` is the caller's scratch memory.
   [[nodiscard]] std::vector<std::byte> rows_of(const Target& target, const TensorSlice& slice,
                                                Range rows, std::vector<float>& values) const {
     TensorSlice wanted = slice;
@@ -238,7 +238,7 @@ class Converter {
     if (conversion_.progress) conversion_.progress(done, targets_.size());
   }
 
-  // Of the rotation, where GGUF has them as tensors.
+  // Returns the factors of the rotation that GGUF stores as tensors.
   [[nodiscard]] std::vector<std::pair<std::string_view, std::vector<float>>> factor_tensors()
       const {
     if (!transformer_.rope_scaling) return {};
@@ -250,7 +250,7 @@ class Converter {
     return {{kRopeFactorsTensor, rope_factors(transformer_)}};
   }
 
-  // Of a file as it is there, with the name, which says how some tokenizers work.
+  // Copies the vocabulary of a GGUF file with its name, by which some tokenizers are recognised.
   void add_vocabulary(GgufEntries& entries) {
     VocabularyEntries words;
     if (is_gguf(conversion_.weights)) {
@@ -310,7 +310,7 @@ class Converter {
     writer.commit(conversion_.out.filename().string());
   }
 
-  // All of a target as f32, [out, in], with the slices' rows one after another.
+  // Returns all of a target as f32, [out, in], with the slices' rows in order.
   std::vector<float> values_of(const Target& target) {
     std::vector<float> all;
     for (const TensorSlice& slice : target.slices) {
@@ -353,7 +353,7 @@ class Converter {
     }
   }
 
-  // Of the matrices; nothing if they have several.
+  // Returns the type of all matrices; nothing if they have several.
   [[nodiscard]] std::optional<model::DType> dtype_of_all() const {
     std::set<WeightFormat> used;
     for (const Target& target : targets_)
@@ -385,7 +385,7 @@ class Converter {
     AtomicFile config(folder);
     config.write(model::to_folder_config_json(transformer_, dtype_of_all()));
     const auto small = tokenizer_files(vocabulary_, chat_template_);
-    // What another model left would be taken for this one's.
+    // Files of another model would be mistaken for this one's.
     for (const char* const name :
          {"model.safetensors.index.json", "generation_config.json", "tokenizer.model",
           "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",

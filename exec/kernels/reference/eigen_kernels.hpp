@@ -1,10 +1,10 @@
 #pragma once
 
-// The reference implementation of every kernel in plain Eigen expressions: read it to learn what a
-// task computes, test faster kernels against it. Each function's comment gives its equation and the
-// shapes of its operands. Vectors are rows of matrices, matrices are row-major.
+// The reference implementation of every kernel in plain Eigen expressions: it documents what a task
+// computes, and faster kernels are tested against it. Each function's comment gives its equation
+// and the shapes of its operands. Vectors are rows of matrices, matrices are row-major.
 //
-// Not here, because both sets of kernels share them as plain code: the formats of weights
+// Not included, as both sets of kernels share them as plain code: the formats of weights
 // (exec/weights/formats/block_codec.hpp), with which an embedding row is decoded; the cosines and
 // sines of rotary embedding (exec/kernels/rope.hpp); keys and values in the cache
 // (exec/kernels/cached_row.hpp); rows of messages (exec/kernels/wire_row.hpp).
@@ -20,7 +20,7 @@ namespace tandem::exec::reference {
 
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Vector = Eigen::RowVectorXf;
-// Operands in memory of others; rows of matrices may be apart.
+// Views of operands; rows of matrices may be apart.
 using ConstRow = Eigen::Map<const Vector>;
 using ConstRows = Eigen::Map<const Matrix, Eigen::Unaligned, Eigen::OuterStride<>>;
 using Rows = Eigen::Map<Matrix, Eigen::Unaligned, Eigen::OuterStride<>>;

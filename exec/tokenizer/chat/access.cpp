@@ -53,7 +53,7 @@ Value missing(const Value& of, const std::string& name) {
   return undefined_value(kind_of(of) + " has no '" + name + "'");
 }
 
-// Of Python's slice.indices().
+// As Python's slice.indices().
 std::int64_t bound_of(const Value& value, std::int64_t otherwise, std::int64_t size,
                       std::int64_t step) {
   if (value.is_undefined() || value.is_none()) return otherwise;
@@ -150,7 +150,7 @@ Value slice_of(Budget& budget, const Value& of, const Value& begin, const Value&
       of.is_text() ? static_cast<std::int64_t>(length_of(of.text())) : std::ssize(list->items);
   const std::int64_t first = bound_of(begin, by > 0 ? 0 : size - 1, size, by);
   const std::int64_t last = bound_of(end, by > 0 ? size : -1, size, by);
-  // A longer step than the text's length takes one element, too.
+  // A step longer than the text also selects one element.
   const std::int64_t stride = std::clamp<std::int64_t>(by, -size - 1, size + 1);
   if (of.is_text()) return slice_of_text(budget, of.text(), first, last, stride);
   Values part;

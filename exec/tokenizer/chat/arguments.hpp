@@ -30,10 +30,10 @@ class Bound {
     return values_[place];
   }
   [[nodiscard]] bool has(std::size_t place) const { return values_[place].has_value(); }
-  // Each returns `otherwise` for an argument that was not given. Throws Error for another kind.
+  // Return `otherwise` for an argument that was not given. Throw Error for another kind.
   [[nodiscard]] bool truth(std::size_t place, bool otherwise) const;
   [[nodiscard]] std::int64_t whole(std::size_t place, std::int64_t otherwise) const;
-  // The argument, which must be given. Throws Error for another kind.
+  // Return the argument, which must be given. Throw Error for another kind.
   [[nodiscard]] const std::string& text(std::size_t place) const;
 
  private:
@@ -41,8 +41,8 @@ class Bound {
   std::vector<std::optional<Value>> values_;
 };
 
-// Gives each parameter its argument, as Python does; the first `required` ones need one. Throws
-// Error (callee, argument) for arguments that are missing, unknown, given twice or too many.
+// Assigns arguments to parameters, as Python does; the first `required` parameters need one. Throws
+// Error (callee, argument) for missing, unknown, duplicate or excess arguments.
 [[nodiscard]] Bound bind(std::string_view callee, const Arguments& given,
                          std::initializer_list<std::string_view> parameters,
                          std::size_t required = 0, Naming naming = Naming::allowed);

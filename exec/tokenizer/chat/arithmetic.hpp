@@ -8,15 +8,15 @@
 
 namespace tandem::exec::chat {
 
-// a `sign` b, of + - * / // % **. Throws Error for values that have no such operation, and for
-// whole numbers beyond 64 bits, which Python has.
+// Returns a `sign` b, for + - * / // % **. Throws Error for values without that operation, and for
+// integers beyond 64 bits, which Python supports.
 [[nodiscard]] Value calculated(Budget& budget, std::string_view sign, const Value& a,
                                const Value& b);
-// -value, or +value. Throws Error as above.
+// Returns -value or +value. Throws Error as above.
 [[nodiscard]] Value with_sign(std::string_view sign, const Value& value);
-// A floating-point number as a whole one, without its fraction. Throws Error as above.
+// Returns a floating-point number as an integer, without its fraction. Throws Error as above.
 [[nodiscard]] Value truncated(double number);
-// Throws Error for a text that the filter `safe` marked: Python would escape what is added to it.
+// Throws Error for a text marked by the filter `safe`: Python would escape what is added to it.
 void expect_unmarked(const Value& value, const std::string& what);
 
 }  // namespace tandem::exec::chat

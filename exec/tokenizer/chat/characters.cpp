@@ -226,7 +226,7 @@ std::string cased(std::string_view text, Case wanted) {
   if (wanted == Case::title || wanted == Case::swap) return by_letters(text, wanted == Case::swap);
   if (text.empty()) return "";
   const std::string_view first = text.substr(0, character_at(text, 0).bytes);
-  // The whole text is lowered, as what stands before a letter may decide on its form.
+  // Lowers the whole text, as preceding letters may affect a letter's form.
   return title_of(first) + lower(text).substr(lower(first).size());
 }
 

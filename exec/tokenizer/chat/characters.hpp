@@ -11,11 +11,11 @@ namespace tandem::exec::chat {
 
 // str.isspace() of one character.
 [[nodiscard]] bool is_space(std::int32_t code);
-// Without white space at the ends that `left` and `right` select.
+// Returns the text without white space at the ends that `left` and `right` select.
 [[nodiscard]] std::string_view stripped(std::string_view text, bool left, bool right);
-// Number of characters.
+// Returns the number of characters.
 [[nodiscard]] std::size_t length_of(std::string_view text);
-// Byte at which character `index` begins; the text's size if there are fewer.
+// Returns the byte at which character `index` begins; the text's size if there are fewer.
 [[nodiscard]] std::size_t byte_of(std::string_view text, std::size_t index);
 // str.splitlines(keepends).
 [[nodiscard]] std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends);
@@ -29,11 +29,11 @@ enum class Case { upper, lower, capitalize, title, swap };
 [[nodiscard]] bool passes(std::string_view method, std::string_view text);
 [[nodiscard]] bool is_character_test(std::string_view method);
 
-// Is written as it is by repr().
+// Returns whether repr() writes the character unchanged.
 [[nodiscard]] bool is_printable(std::int32_t code);
-// The value of a decimal digit of any script; -1: no such digit.
+// Returns the value of a decimal digit of any script; -1 for other characters.
 [[nodiscard]] int decimal_digit(std::int32_t code);
-// May begin, or continue, a name.
+// Return whether a character may begin, or continue, a name.
 [[nodiscard]] bool begins_name(std::int32_t code);
 [[nodiscard]] bool continues_name(std::int32_t code);
 

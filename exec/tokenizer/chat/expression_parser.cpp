@@ -147,7 +147,7 @@ Expression ExpressionParser::conditional() {
   const Deeper deeper(*this);
   const std::size_t unknown = unknown_.size();
   Expression all = disjunction();
-  // Jinja looks up what stands in a condition's branches when it gets there.
+  // Jinja resolves names in a condition's branches only when it evaluates them.
   const bool is_conditional = tokens_->is_name("if");
   while (tokens_->take_name("if")) {
     Expression one{.kind = Kind::conditional};

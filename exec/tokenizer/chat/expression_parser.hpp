@@ -19,13 +19,14 @@ class ExpressionParser {
   // Each throws Error as parse().
   Expression expression() { return conditional(); }
   Expression without_condition() { return disjunction(); }
-  // One expression, or a tuple of several between commas, up to the end of a tag.
+  // Parses one expression, or a tuple of several between commas, up to the end of a tag.
   Expression tuple(bool with_conditions = true);
-  // What can be set: a name, a tuple of them, or with `member` an attribute of a namespace.
+  // Parses an assignment's target: a name, a tuple of names or, with `member`, a namespace's
+  // attribute.
   Expression target(bool member);
-  // | name(arguments) | ... of `of`.
+  // Parses | name(arguments) | ... applied to `of`.
   Expression filters(Expression of);
-  // The filter whose name comes next, of `of`, and those behind it.
+  // Parses the filter whose name comes next, applied to `of`, and those behind it.
   Expression filter_of(Expression of);
   // (name, name = default, ...)
   std::vector<Parameter> parameters();
@@ -34,8 +35,7 @@ class ExpressionParser {
   using OnName = std::function<void(const std::string& name, bool is_read)>;
   void on_name(OnName call) { on_name_ = std::move(call); }
 
-  // Throws Error for filters and tests, among those parsed since forget_unknown(), that Jinja does
-  // not have.
+  // Throws Error for filters and tests parsed since forget_unknown() that Jinja does not have.
   void expect_known() const;
   void forget_unknown() { unknown_.clear(); }
 
@@ -65,11 +65,11 @@ class ExpressionParser {
   Expression one_filter(Expression of);
   Expression test(Expression of);
   Expression call(Expression of);
-  // Reads (...) as the arguments of `of`.
+  // Parses (...) as the arguments of `of`.
   void arguments(Expression& of);
   std::string dotted_name();
   Expression operation(std::string_view sign, Expression left, Expression right);
-  // Notes how deep the tree is. Throws Error if it is too deep.
+  // Records the depth of the tree. Throws Error if it is too deep.
   Expression made(Expression of);
   void set_names(const Expression& target);
   void note_unknown(const std::string& what);

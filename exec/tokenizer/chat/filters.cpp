@@ -8,7 +8,7 @@
 namespace tandem::exec::chat {
 namespace {
 
-// What Jinja has and chat templates do not need.
+// Jinja's filters that chat templates do not need.
 constexpr std::array<std::string_view, 11> kOtherFilters{
     "attr",      "filesizeformat", "groupby",  "pprint",  "random",  "striptags",
     "urlencode", "urlize",         "wordwrap", "xmlattr", "truncate"};

@@ -13,15 +13,15 @@ namespace tandem::exec::chat {
 using Filter = Value (*)(Budget& budget, const Value& value, const Arguments& given);
 using Filters = std::map<std::string, Filter>;
 
-// Of texts and numbers, of lists and mappings, and those that apply other filters or tests.
+// Filters of texts and numbers, of lists and mappings, and those that apply other filters or tests.
 [[nodiscard]] const Filters& value_filters();
 [[nodiscard]] const Filters& list_filters();
 [[nodiscard]] const Filters& generating_filters();
 
-// value | name(given). Throws Error for a filter that we do not have.
+// Returns value | name(given). Throws Error for an unsupported filter.
 [[nodiscard]] Value filtered(Budget& budget, const std::string& name, const Value& value,
                              const Arguments& given);
-// Jinja has such a filter, we may.
+// Returns whether Jinja has the filter; it may be unsupported here.
 [[nodiscard]] bool is_filter(const std::string& name);
 
 }  // namespace tandem::exec::chat

@@ -1,6 +1,6 @@
 #pragma once
 
-// Search for texts in texts, in time linear in both whatever they are.
+// Searches texts in time linear in both lengths, for any input.
 
 #include <cstdint>
 #include <string>
@@ -13,12 +13,13 @@ namespace tandem::exec::chat {
 
 // Finds one text in others. Short ones by std::string_view::find; long ones by the algorithm of
 // Knuth, Morris and Pratt (SIAM J. Comput. 6(2), 1977), as naive search takes time proportional to
-// the product of both lengths for texts such as a...ab in a...a. Charges the budget what it reads.
+// the product of both lengths for texts such as a...ab in a...a. Charges the bytes read to the
+// budget.
 class TextFinder {
  public:
   // `needle` must outlive it.
   TextFinder(Budget& budget, std::string_view needle);
-  // Byte of the first occurrence at or behind byte `from`; npos if there is none.
+  // Returns the byte of the first occurrence at or behind byte `from`; npos if there is none.
   [[nodiscard]] std::size_t find(std::string_view text, std::size_t from);
 
  private:
@@ -27,7 +28,7 @@ class TextFinder {
   std::vector<std::uint32_t> borders_;  // of the needle's prefixes; empty: a short needle
 };
 
-// Byte of the last occurrence of `needle` in `text`; npos if there is none.
+// Returns the byte of the last occurrence of `needle` in `text`; npos if there is none.
 [[nodiscard]] std::size_t find_last(Budget& budget, std::string_view text, std::string_view needle);
 
 }  // namespace tandem::exec::chat

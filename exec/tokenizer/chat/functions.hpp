@@ -1,6 +1,6 @@
 #pragma once
 
-// Functions that templates find by name.
+// Functions that templates call by name.
 
 #include <map>
 #include <memory>
@@ -12,10 +12,12 @@
 
 namespace tandem::exec::chat {
 
-// The namespaces of one rendering, which may hold each other: their owner empties them at the end.
+// The namespaces of one rendering, which may refer to each other: their owner clears them at the
+// end.
 using Namespaces = std::vector<std::shared_ptr<Namespace>>;
 
-// Jinja's, and those that Hugging Face's transformers add. Both arguments must outlive them.
+// Returns Jinja's functions and those of Hugging Face's transformers. Both arguments must outlive
+// them.
 [[nodiscard]] std::map<std::string, Value, std::less<>> functions(const ChatSettings& settings,
                                                                   Namespaces& namespaces);
 

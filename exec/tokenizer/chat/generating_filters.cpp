@@ -9,8 +9,8 @@
 namespace tandem::exec::chat {
 namespace {
 
-// A generator whose elements `make` makes from those of `value`; faults of `value` and of what
-// `start` checks show when the first element is asked for, as in Python.
+// Returns a generator whose elements `make` makes from those of `value`. Faults of `value`, and
+// those that `start` detects, appear with the first element, as in Python.
 template <class Start>
 Value lazily(Budget& budget, const char* filter, const Value& value, Start start) {
   auto next = std::make_shared<Next>();

@@ -14,7 +14,7 @@
 
 namespace tandem::exec::chat {
 
-// The names of one scope: of the template, a loop's round, a macro's call, ...
+// The names of one scope: the template, an iteration of a loop, a call of a macro, ...
 struct Scope {
   std::map<std::string, Value, std::less<>> names{};
   std::shared_ptr<Scope> outer{};
@@ -30,7 +30,7 @@ class Interpreter {
   Interpreter& operator=(const Interpreter&) = delete;
 
   Budget& budget() { return budget_; }
-  // Gives the template a value.
+  // Sets a variable of the template.
   void give(const std::string& name, Value value) {
     given_.insert_or_assign(name, std::move(value));
   }
@@ -72,11 +72,11 @@ class Interpreter {
   Budget budget_;
   Namespaces namespaces_;
   std::vector<ScopePointer>
-      kept_;  // emptied at the end, as macros and their scopes hold each other
+      kept_;  // cleared at the end, as macros and their scopes refer to each other
   std::map<std::string, Value, std::less<>> given_;
   std::map<std::string, Value, std::less<>> functions_;
   ScopePointer scope_;
-  std::vector<Value> bodies_;  // of the blocks whose filters are applied
+  std::vector<Value> bodies_;  // of the blocks whose filters are being applied
   int depth_ = 0;
 };
 

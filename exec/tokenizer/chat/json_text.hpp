@@ -1,6 +1,6 @@
 #pragma once
 
-// Values as JSON, as Hugging Face's transformers have the filter `tojson`.
+// Values as JSON, as by the filter `tojson` of Hugging Face's transformers.
 
 #include <string>
 
@@ -10,14 +10,14 @@ namespace tandem::exec::chat {
 
 struct JsonForm {
   bool ascii = false;    // other characters as \uXXXX
-  bool sorted = false;   // keys
-  bool broken = false;   // an element a line
-  std::string indent{};  // of a level
+  bool sorted = false;   // by key
+  bool broken = false;   // one element a line
+  std::string indent{};  // of one level
   std::string between = ", ";
   std::string behind_key = ": ";
 };
 
-// json.dumps(). Throws Error for what is no JSON value.
+// Returns json.dumps(). Throws Error for a value without a JSON form.
 [[nodiscard]] std::string to_json(Budget& budget, const Value& value, const JsonForm& form);
 
 }  // namespace tandem::exec::chat

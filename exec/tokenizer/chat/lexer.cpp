@@ -81,7 +81,7 @@ class Lexer {
     if (sign == "-") {
       kept = stripped(text, false, true);
     } else if (sign != "+" && !is_output) {
-      // White space is dropped that stands in the tag's line before it.
+      // Drops white space before the tag in its line.
       const std::size_t line = text.rfind('\n') + 1;
       if ((line > 0 || line_starts_) && stripped(text.substr(line), true, false).empty())
         kept = text.substr(0, line);
@@ -104,7 +104,7 @@ class Lexer {
     line_starts_ = source_[next - 1] == '\n';
   }
 
-  // Behind {#. Jinja does not miss the end of a comment, or of raw text, in which nothing stands.
+  // Behind {#. Jinja accepts a missing end of an empty comment or raw text.
   void skip_comment() {
     if (at_ == source_.size()) return;
     const std::size_t end = source_.find("#}", at_);

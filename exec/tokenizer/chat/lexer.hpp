@@ -10,7 +10,7 @@ namespace tandem::exec::chat {
 
 struct Token {
   enum class Kind {
-    data,  // text outside of tags, with white space as trim_blocks and lstrip_blocks have it
+    data,  // text outside of tags, with white space trimmed by trim_blocks and lstrip_blocks
     output_begin,  // {{
     output_end,    // }}
     block_begin,   // {%
@@ -20,7 +20,7 @@ struct Token {
     whole,        // a number as it is written
     real,         // a number with a point or an exponent
     sign,         // an operator or bracket
-    unsupported,  // text: what is wrong with an expression that Python, but not we, can read
+    unsupported,  // text: the fault of an expression that Python can read but tandem cannot
     end
   };
   Kind kind = Kind::end;
@@ -28,9 +28,9 @@ struct Token {
   int line = 1;
 };
 
-// Follows Jinja's lexer. `source` must be valid UTF-8. The last token is an end. Throws Error
-// (line, what was found) for tags that do not end, brackets that do not match and characters that
-// no expression has.
+// Returns tokens as Jinja's lexer does. `source` must be valid UTF-8. The last token is an end.
+// Throws Error (line, finding) for tags that do not end, brackets that do not match, and characters
+// that are not allowed in expressions.
 [[nodiscard]] std::vector<Token> tokens_of(std::string_view source);
 
 // Throws Error("chat template, line " ...).

@@ -104,7 +104,7 @@ Value first(Budget& budget, const Value& value, const Arguments& given) {
   return iterate(budget, value, "first")().value_or(undefined_value("there is no first element"));
 }
 
-// Elements in reversed order, of what has one.
+// Returns the elements in reverse order, for values with an order.
 Values backwards(Budget& budget, const Value& value, const std::string& what) {
   if (value.is<std::shared_ptr<Generator>>())
     fail(what + " of " + kind_of(value) + ", expected a list: use '| list' before it");

@@ -1,6 +1,6 @@
 #pragma once
 
-// Texts and numbers as templates write them.
+// Literals of texts and numbers.
 
 #include <cstddef>
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace tandem::exec::chat {
 
-// The text between quotes: `inner` without its escapes, which are Python's. An unsupported token
-// for halves of surrogate pairs and \N{name}. Throws Error for an escape that does not end.
+// Returns the text between quotes: `inner` without its escapes, which are Python's. Returns an
+// unsupported token for halves of surrogate pairs and \N{name}. Throws Error for an unfinished
+// escape.
 [[nodiscard]] Token unescaped(std::string_view inner, int line);
-// Bytes of the number that `text` begins with, and whether it is a floating-point one; 0: none.
-// `behind_point` is true behind a '.', where x.1.2 has two whole numbers.
+// The length in bytes of the number that `text` begins with, and whether it is floating-point; 0:
+// none. `behind_point` is true behind a '.', where x.1.2 has two integers.
 struct NumberLength {
   std::size_t bytes = 0;
   bool is_real = false;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The `loop` of a template's loop.
+// The variable `loop` of a template's loop.
 
 #include <optional>
 
@@ -8,16 +8,16 @@
 
 namespace tandem::exec::chat {
 
-// Goes through elements, looking one ahead where a template asks for what comes next.
+// Iterates over elements, looking one ahead if a template asks for the next one.
 struct Loop {
   Next next{};
-  std::optional<std::size_t> length{};  // known at once of all but generators
-  std::optional<Value> ahead{};         // the element after this one, if `looked`
+  std::optional<std::size_t> length{};  // known in advance except for generators
+  std::optional<Value> ahead{};         // the next element, if `looked`
   bool looked = false;
   std::optional<Value> before{};
   Value current{};
   std::int64_t index0 = -1;
-  std::int64_t level0 = 0;  // of a recursive loop
+  std::int64_t level0 = 0;  // depth of a recursive loop
   Values changed{};         // the arguments of the last loop.changed()
   bool asked_changed = false;
   std::function<Value(const Value&)> recurse{};  // empty: not recursive
@@ -29,7 +29,7 @@ struct Loop {
   const std::optional<Value>& peek();
 };
 
-// The attribute `name` of the value, a loop; nothing if there is none.
+// Returns the attribute `name` of the value, a loop; nothing if there is none.
 [[nodiscard]] std::optional<Value> loop_attribute(Budget& budget, const Value& loop,
                                                   const std::string& name);
 

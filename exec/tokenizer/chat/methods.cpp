@@ -21,7 +21,7 @@ bool is_one_of(const std::array<std::string_view, N>& names, std::string_view na
   return std::ranges::find(names, name) != names.end();
 }
 
-// What Python's types have, too.
+// Further methods of Python's types.
 constexpr std::array<std::string_view, 8> kOtherOfTexts{"casefold",   "encode",    "format",
                                                         "format_map", "maketrans", "translate",
                                                         "unescape",   "striptags"};
@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 10> kOtherOfNumbers{
     "as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator", "imag",
     "numerator",        "real",      "is_integer", "to_bytes"};
 constexpr std::array<std::string_view, 4> kOtherOfLists{"clear", "pop", "start", "stop"};
-// What Jinja's sandbox hides, as it would change the value.
+// Methods hidden by Jinja's sandbox, as they would change the value.
 constexpr std::array<std::string_view, 6> kHiddenOfLists{"append", "reverse", "insert",
                                                          "sort",   "extend",  "remove"};
 constexpr std::array<std::string_view, 5> kHiddenOfMappings{"clear", "pop", "popitem", "setdefault",
@@ -111,7 +111,7 @@ Value count_in(Budget& budget, const Sequence& list, const Arguments& arguments)
       list.items, [&](const Value& one) { return equal(budget, one, wanted); })});
 }
 
-// What a loop remembers must not hold the loop, as neither would ever be freed.
+// A value that a loop remembers must not refer to the loop, as neither would ever be freed.
 void expect_plain(Budget& budget, const Value& value) {
   budget.read(16);
   if (const Sequence* const list = value.sequence()) {
@@ -170,7 +170,7 @@ std::optional<Value> loop_attribute(Budget& budget, const Value& of, const std::
   const auto number = [](std::int64_t n) { return Value(n); };
   const auto length = [&] {
     if (!loop->length) {
-      // All elements of a generator are made to count them.
+      // Counting a generator's elements makes all of them.
       auto rest = std::make_shared<Values>();
       if (loop->looked && loop->ahead) rest->push_back(*loop->ahead);
       const bool ended = loop->looked && !loop->ahead;

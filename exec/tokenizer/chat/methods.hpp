@@ -9,9 +9,9 @@
 
 namespace tandem::exec::chat {
 
-// The method or attribute `name` of Python's value: a function, a member of a namespace, or
-// undefined for what Jinja's sandbox hides; nothing if Python's value has none. A method that we
-// do not have is a function that throws Error when it is called.
+// Returns the method or attribute `name` of a Python value: a function, a member of a namespace, or
+// undefined for what Jinja's sandbox hides; nothing if Python's value has none. An unsupported
+// method is a function that throws Error when it is called.
 [[nodiscard]] std::optional<Value> method_of(Budget& budget, const Value& of,
                                              const std::string& name);
 

@@ -49,7 +49,7 @@ std::vector<std::int32_t> encode_chat(const ModelChat& chat, const Tokenizer& to
         "chat_template.jinja or the GGUF file; write the whole text as the prompt");
   const std::string text = apply_chat_template(chat.chat_template, messages, chat.settings);
   std::vector<std::int32_t> ids = tokenizer.encode(text);
-  // What the tokenizer puts around every text.
+  // The tokens that the tokenizer writes around every text.
   const auto around = static_cast<std::ptrdiff_t>(tokenizer.encode("").size());
   const std::ptrdiff_t front = tokenizer.tokens_in_front();
   if (std::ssize(ids) <= around)

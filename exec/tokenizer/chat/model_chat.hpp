@@ -17,12 +17,12 @@ struct ModelChat {
   ChatSettings settings{};
 };
 
-// Throws Error for files that are damaged.
+// Throws Error for damaged files.
 [[nodiscard]] ModelChat read_model_chat(const std::filesystem::path& weights);
 
-// The ids of `messages` as the model's template writes them. The template says itself what stands
-// around them, so that nothing is added to its text, as Hugging Face's transformers have it. Throws
-// Error as apply_chat_template, and if there is no template.
+// Returns the ids of `messages` rendered by the model's template. The template itself writes the
+// tokens around them, so nothing is added, as in Hugging Face's transformers. Throws Error as
+// apply_chat_template, and if there is no template.
 [[nodiscard]] std::vector<std::int32_t> encode_chat(const ModelChat& chat,
                                                     const Tokenizer& tokenizer,
                                                     const std::vector<ChatMessage>& messages);

@@ -9,7 +9,7 @@
 namespace tandem::exec::chat {
 namespace {
 
-// What a name of a scope is when the scope is entered.
+// State of a scope's name when the scope is entered.
 enum class Load {
   parameter,
   given,     // what the template was given by that name
@@ -17,7 +17,7 @@ enum class Load {
   undefined  // nothing, until it is set
 };
 
-// Jinja's Symbols: the names of a scope, or what a branch of a condition adds to those of `base`.
+// Jinja's Symbols: the names of a scope, or those that a branch of a condition adds to `base`.
 struct Names {
   const Names* outer = nullptr;  // of the scope around
   const Names* base = nullptr;   // of the same scope, before the branch
@@ -45,7 +45,7 @@ struct Names {
     stores.insert(name);
     loads[name] = Load::parameter;
   }
-  // Joins what the three branches of a condition do: if, elif and else.
+  // Joins the effects of the three branches of a condition: if, elif and else.
   void update(const std::array<Names, 3>& branches) {
     std::map<std::string, std::size_t> counts;
     for (const Names& branch : branches) {
@@ -101,7 +101,7 @@ void visit_condition(Names& names, const Node& node) {
   names.update(branches);
 }
 
-// What a statement does to the names of the scope that it stands in.
+// Applies a statement to the names of its scope.
 void visit(Names& names, const Node& node) {
   switch (node.kind) {
     case Node::Kind::conditional:

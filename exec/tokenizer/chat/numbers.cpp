@@ -34,7 +34,7 @@ std::string plain_digits(std::string_view text) {
 
 bool is_alphanumeric(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
-// Underscores stand between digits, one at a time. False where they do not.
+// Removes single underscores between digits; false for other underscores.
 bool drop_underscores(std::string& text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (text[at] != '_') continue;
@@ -101,7 +101,7 @@ std::optional<double> read_real(std::string_view text) {
   double number = 0.0;
   const auto read = std::from_chars(rest.data(), rest.data() + rest.size(), number);
   if (read.ptr != rest.data() + rest.size()) return std::nullopt;
-  // Beyond what a double holds: infinite, or zero.
+  // Out of range: infinite, or zero.
   if (read.ec == std::errc::result_out_of_range) number = std::strtod(name.c_str(), nullptr);
   return sign * number;
 }

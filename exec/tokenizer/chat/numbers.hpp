@@ -1,6 +1,6 @@
 #pragma once
 
-// Numbers in texts, as Python reads and rounds them.
+// Numbers in texts, read and rounded as in Python.
 
 #include <cstdint>
 #include <optional>
@@ -9,12 +9,12 @@
 
 namespace tandem::exec::chat {
 
-// int(text, base); nothing for what is no number. Throws Error for one beyond 64 bits, or a base
-// other than 0 and 2 to 36.
+// Returns int(text, base); nothing if it is not a number. Throws Error for one beyond 64 bits, or a
+// base other than 0 and 2 to 36.
 [[nodiscard]] std::optional<std::int64_t> read_whole(std::string_view text, std::int64_t base);
-// float(text); nothing for what is no number.
+// Returns float(text); nothing if it is not a number.
 [[nodiscard]] std::optional<double> read_real(std::string_view text);
-// round(number, digits), of 0 to 300 digits: the nearest, of two the even one.
+// Returns round(number, digits) for 0 to 300 digits: to nearest, ties to even.
 [[nodiscard]] double rounded(double number, int digits);
 
 }  // namespace tandem::exec::chat

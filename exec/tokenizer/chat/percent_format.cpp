@@ -32,7 +32,7 @@ class PercentFormatter {
       : budget_(&budget), form_(&form), values_(&values), out_(budget) {
     const Sequence* const list = values.sequence();
     if (list != nullptr && list->form == Sequence::Form::tuple) tuple_ = list;
-    // What has items need not be used, as Python takes it for a mapping.
+    // Values with items may remain unused, as Python treats them as mappings.
     may_be_left_ = tuple_ == nullptr && (values.mapping() != nullptr || values.is_undefined() ||
                                          (list != nullptr && list->form <= Sequence::Form::range));
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Python's formatting of texts by %.
+// Python's text formatting by %.
 
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace tandem::exec::chat {
 
-// `form` % `values`: a tuple's elements, a mapping's members by %(name), or one value. Throws Error
-// for a form that Python refuses, values of other kinds, and values that are left over.
+// Returns `form` % `values`: a tuple's elements, a mapping's members by %(name), or one value.
+// Throws Error for a form that Python rejects, values of other kinds, and unused values.
 [[nodiscard]] Value percent_format(Budget& budget, const std::string& form, const Value& values);
 
 }  // namespace tandem::exec::chat

@@ -1,4 +1,4 @@
-// What can follow a value: attributes, items, calls, filters and tests; and arguments.
+// Parses what follows a value: attributes, items, calls, filters and tests; and arguments.
 
 #include <algorithm>
 

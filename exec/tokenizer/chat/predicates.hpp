@@ -1,6 +1,6 @@
 #pragma once
 
-// Tests: what stands behind `is`.
+// Tests: the names behind `is`.
 
 #include <string>
 
@@ -9,7 +9,7 @@
 
 namespace tandem::exec::chat {
 
-// `value is name(given)`. Throws Error for a test that Jinja does not have.
+// Returns `value is name(given)`. Throws Error for a test that Jinja does not have.
 [[nodiscard]] bool tested(Budget& budget, const std::string& name, const Value& value,
                           const Arguments& given);
 [[nodiscard]] bool is_test(const std::string& name);

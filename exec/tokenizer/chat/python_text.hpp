@@ -1,6 +1,6 @@
 #pragma once
 
-// Values as texts, as Python writes them.
+// Values as texts, as in Python.
 
 #include <string>
 
@@ -8,12 +8,12 @@
 
 namespace tandem::exec::chat {
 
-// repr() of a float: the shortest digits that read as the same number.
+// Returns repr() of a float: the shortest digits that read back as the same number.
 [[nodiscard]] std::string real_text(double number);
-// str(): nothing for what is undefined. Throws Error for functions and generators, of which Python
-// writes addresses.
+// Returns str(): empty for undefined values. Throws Error for functions and generators, for which
+// Python writes addresses.
 [[nodiscard]] std::string to_text(Budget& budget, const Value& value);
-// repr(). Throws Error as to_text().
+// Returns repr(). Throws Error as to_text().
 [[nodiscard]] std::string representation(Budget& budget, const Value& value);
 
 }  // namespace tandem::exec::chat

@@ -80,7 +80,7 @@ class TemplateParser {
     return all;
   }
 
-  // What a body may use of what is around it.
+  // Parses a body; `place` sets what it may use of its surroundings.
   Nodes body(const Ends& ends, Place place) {
     tokens_.take_sign(":");
     end_expressions();

@@ -23,7 +23,7 @@ struct Argument {
 struct Expression {
   enum class Kind {
     literal,      // value
-    unsupported,  // text: what is wrong with it; Python evaluates it
+    unsupported,  // text: the fault; Python could evaluate it
     body,         // the text of a block that its filters are applied to
     name,         // text
     list,         // children
@@ -49,7 +49,7 @@ struct Expression {
   std::vector<Argument> arguments{};
   Expressions argument_values{};     // one for each of `arguments`
   std::vector<std::string> signs{};  // of a comparison: == != < <= > >= in notin
-  int depth = 1;                     // levels of expressions in one another
+  int depth = 1;                     // of nested expressions
 };
 
 struct Parameter {
@@ -93,13 +93,13 @@ struct Node {
   Expression condition{};
   bool has_condition = false;
   bool is_recursive = false;
-  // Of a macro or call: names that its body reads without setting them first.
+  // Macros and calls: whether the body reads these names without setting them first.
   bool reads_caller = false;
   bool reads_kwargs = false;
   bool reads_varargs = false;
   Nodes body{};
   Nodes otherwise{};
-  // Names that hide outer ones, as they are set within the body, or `otherwise` (names.hpp).
+  // Names that hide outer ones, as the body or `otherwise` sets them (names.hpp).
   std::vector<std::string> hidden{};
   std::vector<std::string> hidden_otherwise{};
 };
@@ -109,8 +109,8 @@ struct Template {
   std::vector<std::string> hidden{};
 };
 
-// Throws Error (line, what was found, what was expected) for what is no Jinja, as
-// Hugging Face's transformers set it up.
+// Parses a template with the settings of Hugging Face's transformers. Throws Error (line, finding,
+// expected) for invalid Jinja.
 [[nodiscard]] Template parse(std::string_view source);
 
 }  // namespace tandem::exec::chat

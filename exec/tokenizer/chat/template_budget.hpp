@@ -1,6 +1,6 @@
 #pragma once
 
-// Bounds on what one chat template may cost: templates are foreign.
+// Limits on the cost of one chat template: templates are untrusted.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace tandem::exec::chat {
 // Throws Error("chat template: " + fault).
 [[noreturn]] void fail(const std::string& fault);
 
-// The work that rendering one template may take. Every operation charges what it reads and makes,
-// so that no operation and no number of them runs for long. Throws Error when it is used up.
+// The work for rendering one template. Every operation charges what it reads and makes, so that no
+// operation and no number of them runs for long. Throws Error when the budget is exhausted.
 class Budget {
  public:
   // Charges the evaluation of one expression or statement.
@@ -31,7 +31,7 @@ class Budget {
   std::uint64_t left_ = std::uint64_t{1} << 32U;
 };
 
-// Counts nested evaluation. Throws Error beyond `most` levels.
+// Counts nested evaluations. Throws Error beyond `most` levels.
 class Depth {
  public:
   Depth(int& depth, int most);

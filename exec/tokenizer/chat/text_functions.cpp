@@ -183,7 +183,7 @@ Value padded(Budget& budget, const std::string& text, std::int64_t width, std::s
   const auto length = static_cast<std::int64_t>(length_of(text));
   budget.read(text.size());
   const std::int64_t missing = std::max<std::int64_t>(0, width - length);
-  // Python's way of placing an odd space.
+  // Places an odd space as Python does.
   const std::int64_t left = where == Padding::left    ? missing
                             : where == Padding::right ? 0
                                                       : missing / 2 + (missing & width & 1);

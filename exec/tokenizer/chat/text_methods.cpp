@@ -10,7 +10,7 @@
 namespace tandem::exec::chat {
 namespace {
 
-// What stands between two characters of a text, as searches in part of a text see it.
+// The part of a text between two characters, for searches in a part.
 struct TextPart {
   std::string_view text{};
   std::int64_t begin = 0;  // characters before it

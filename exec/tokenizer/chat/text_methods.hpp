@@ -11,7 +11,7 @@ namespace tandem::exec::chat {
 
 using TextMethod = Value (*)(Budget& budget, const std::string& text, const Arguments& given);
 
-// Null if there is none.
+// Returns null if there is none.
 [[nodiscard]] TextMethod text_method(const std::string& name);
 
 }  // namespace tandem::exec::chat

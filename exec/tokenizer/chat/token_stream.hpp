@@ -1,6 +1,6 @@
 #pragma once
 
-// Tokens one after the other, as parsers take them.
+// The stream of tokens that parsers read.
 
 #include <cstddef>
 #include <string>
@@ -17,7 +17,7 @@ class TokenStream {
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   [[nodiscard]] const Token& current() const { return tokens_[at_]; }
-  // The token behind the current one; the end if there is none.
+  // Returns the token behind the current one; the end if there is none.
   [[nodiscard]] const Token& following() const {
     return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_];
   }

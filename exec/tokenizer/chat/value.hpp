@@ -1,7 +1,7 @@
 #pragma once
 
-// Values of chat templates: Python's, as far as templates make them. All but namespaces, generators
-// and loops are immutable, so that copies share their contents.
+// Values of chat templates: the subset of Python's that templates create. All except namespaces,
+// generators and loops are immutable, so copies share their contents.
 
 #include <array>
 #include <cstdint>
@@ -68,12 +68,12 @@ class Value {
   [[nodiscard]] bool is_none() const { return is<None>(); }
   [[nodiscard]] bool is_text() const { return is<Text>(); }
   [[nodiscard]] bool is_number() const { return is<bool>() || is<std::int64_t>() || is<double>(); }
-  // The characters; the value must be a text.
+  // Returns the characters; the value must be a text.
   [[nodiscard]] const std::string& text() const { return *std::get<Text>(data_).bytes; }
-  // Null unless the value is one.
+  // Return null unless the value is one.
   [[nodiscard]] const Sequence* sequence() const;
   [[nodiscard]] const Mapping* mapping() const;
-  // A whole number, or a truth value as 0 or 1.
+  // Returns an integer, or a truth value as 0 or 1.
   [[nodiscard]] std::optional<std::int64_t> whole() const;
   [[nodiscard]] const Data& data() const { return data_; }
 
@@ -91,7 +91,7 @@ struct Sequence {
   std::uint64_t key_bytes = 0;  // see key_bytes()
 };
 
-// A total order of what may be a mapping's key: equal where Python's == and hash() are.
+// A total order of possible keys of mappings: equal exactly where Python's == and hash() are.
 struct KeyOrder {
   bool operator()(const Value& a, const Value& b) const;
 };
@@ -101,20 +101,20 @@ struct Mapping {
   std::vector<std::pair<Value, Value>> items{};
   std::map<Value, std::size_t, KeyOrder> places{};  // in items, by key
   int depth = 1;
-  // Null if there is none. The key must be hashable.
+  // Returns null if there is none. The key must be hashable.
   [[nodiscard]] const Value* find(Budget& budget, const Value& key) const;
 };
 
 struct Namespace {
   std::vector<std::pair<std::string, Value>> members{};
-  // Null if there is none.
+  // Returns null if there is none.
   [[nodiscard]] Value* find(std::string_view name);
 };
 
 // Returns the next element, or nothing at the end.
 using Next = std::function<std::optional<Value>()>;
 
-// What filters as `map` and `select` make: each element is made when it is asked for, once.
+// The result of filters such as `map` and `select`: each element is made on demand, once.
 struct Generator {
   Next next{};
   std::string filter{};
@@ -123,18 +123,17 @@ struct Generator {
 
 struct Function {
   std::string name{};
-  std::function<Value(Budget&, const Arguments&)> call{};  // empty: a function we do not have
+  std::function<Value(Budget&, const Arguments&)> call{};  // empty: unsupported
   int depth = 1;
   std::string written{};  // as a text; empty: Python writes an address
 };
 
-// Each charges what it makes. Those of lists and mappings throw Error beyond 100 levels of lists
-// and mappings in one another.
+// Each charges what it makes. Those for lists and mappings throw Error beyond 100 nested levels.
 [[nodiscard]] Value text_value(Budget& budget, std::string text);
 [[nodiscard]] Value sequence_value(Budget& budget, Values items,
                                    Sequence::Form form = Sequence::Form::list);
-// A later value of the same key replaces the earlier one, in its place. Throws Error for keys that
-// Python cannot hash.
+// A later value of the same key replaces the earlier one, in its place. Throws Error for unhashable
+// keys.
 [[nodiscard]] Value mapping_value(Budget& budget, std::vector<std::pair<Value, Value>>&& items);
 [[nodiscard]] Value generator_value(Budget& budget, std::string filter, const Value& source,
                                     Next next);
@@ -144,16 +143,16 @@ struct Function {
 [[nodiscard]] Value undefined_value(std::string reason);
 
 [[nodiscard]] bool is_hashable(const Value& key);
-// Throws Error for what Python cannot hash.
+// Throws Error for an unhashable value.
 void expect_hashable(const Value& key);
-// Bytes that comparing `key` with another key reads, at most 2^40. Tuples count each element as
-// often as they hold it, which may be far more often than it is in memory.
+// Returns the bytes that comparing `key` with another key reads, at most 2^40. Tuples count each
+// element as often as they refer to it, which may be far more often than it is in memory.
 [[nodiscard]] std::uint64_t key_bytes(const Value& key);
-// Levels of values in one another.
+// Returns the number of nested levels.
 [[nodiscard]] int depth_of(const Value& value);
-// Python's bool().
+// Returns Python's bool().
 [[nodiscard]] bool is_true(const Value& value);
-// "a text", "a list", ... for messages; what is undefined by its reason.
+// Returns "a text", "a list", ... for messages; an undefined value by its reason.
 [[nodiscard]] std::string kind_of(const Value& value);
 
 // Collects a text, charging what is appended. Throws Error beyond 16 MiB.

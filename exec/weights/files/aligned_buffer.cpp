@@ -20,9 +20,9 @@ std::size_t whole_pages(std::size_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// Where the kernel would put a mapping between others it straddles huge pages: those at its ends
-// remain small ones, and products of many rows with such weights take half as long again. So more
-// is mapped than needed, and what lies before a huge page's border and after the end is given back.
+// A mapping placed by the kernel between others straddles huge pages: those at its ends remain
+// small ones, and products of many rows with such weights take half as long again. So more is
+// mapped than needed, and the memory before a huge page's border and after the end is released.
 std::byte* map(std::size_t bytes) {
   const std::size_t spare = bytes >= kHugePageBytes ? kHugePageBytes : 0;
   const std::size_t mapped = whole_pages(bytes) + spare;

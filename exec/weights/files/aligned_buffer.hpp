@@ -5,8 +5,8 @@
 
 namespace tandem::exec {
 
-// Zeroed memory straight from the kernel, aligned to a page, from 2 MiB on to a huge page; huge
-// pages are asked for. Move-only owner.
+// Zeroed memory from the kernel, aligned to a page, from 2 MiB on to a huge page; requests huge
+// pages. Move-only owner.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
@@ -16,7 +16,7 @@ class AlignedBuffer {
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
   ~AlignedBuffer();
 
-  // Has the kernel provide every page now, so that no later first touch costs a page fault.
+  // Makes the kernel provide every page now, so that later accesses cause no page faults.
   void populate();
 
   [[nodiscard]] std::byte* data() { return data_; }

@@ -36,7 +36,7 @@ fs::path partial_name(const fs::path& folder) {
   return folder / (std::string(kPrefix) + std::to_string(random()));
 }
 
-// True: nobody holds it, and now we do. Nothing: this file system has no locks.
+// True: it was free and is now locked here. Nothing: this file system has no locks.
 std::optional<bool> lock(int descriptor) {
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == EWOULDBLOCK || errno == EINTR) return false;
@@ -49,8 +49,8 @@ bool is_old(const fs::path& path) {
   return !ignored && fs::file_time_type::clock::now() - changed > std::chrono::hours(24);
 }
 
-// What killed processes left behind. Where there are no locks, what no writer has touched for a
-// day.
+// Removes files left behind by killed processes. Without locks, those that no writer has touched
+// for a day.
 void remove_stale(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
@@ -151,7 +151,7 @@ void AtomicFile::overwrite(std::uint64_t at, std::string_view text) {
 void AtomicFile::settle() {
   const auto at = static_cast<off_t>(settled_);
   const auto bytes = static_cast<off_t>(written_ - settled_);
-  // File systems without it (EINVAL, ENOSYS) write when they like; what the disk refuses is told.
+  // File systems without it (EINVAL, ENOSYS) write when they like; errors of the disk are reported.
   constexpr unsigned kThrough =
       SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   if (sync_file_range(file_.number(), at, bytes, kThrough) != 0 && errno != EINVAL &&
@@ -170,7 +170,7 @@ bool AtomicFile::link_to(const fs::path& name) const {
 }
 
 void AtomicFile::commit(const fs::path& name) {
-  // Closing reports what the disk refused late (quota, network file systems). The file itself stays
+  // Closing reports late errors of the disk (quota, network file systems). The file itself stays
   // open, and with it the lock, until it has its name.
   const int copy = dup(file_.number());
   if (copy < 0 || close(copy) != 0) fail(folder_, "cannot finish writing", errno);

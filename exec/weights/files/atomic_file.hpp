@@ -1,6 +1,6 @@
 #pragma once
 
-// A file that appears whole under its name or not at all.
+// Files that appear under their name as a whole or not at all.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace tandem::exec {
 
-// Writes to a file in `folder` that has no name until commit gives it one, so that nothing is left
-// behind by an error, nor by whatever ends the process. Where the file system has no such files
-// (O_TMPFILE) it has a temporary name, and a lock by which the next writer in that folder knows
-// whether its process still lives, and removes it if not. Move-only. All functions throw Error
-// (path, the system's reason, remedy).
+// Writes to a file in `folder` that has no name until commit() gives it one, so that neither an
+// error nor the end of the process leaves anything behind. On file systems without such files
+// (O_TMPFILE) it has a temporary name and a lock, by which the next writer in that folder detects
+// that its process has ended, and removes it. Move-only. All functions throw Error (path, the
+// system's reason, remedy).
 class AtomicFile {
  public:
-  // Makes `folder` and its parents if need be.
+  // Creates `folder` and its parents if necessary.
   explicit AtomicFile(const std::filesystem::path& folder) : AtomicFile(folder, true) {}
-  // `unnamed` false: with a temporary name even where the file system can do without.
+  // `unnamed` false: uses a temporary name even if the file system supports O_TMPFILE.
   AtomicFile(const std::filesystem::path& folder, bool unnamed);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
@@ -29,19 +29,19 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  // Other bytes for those from `at` on, which were written.
+  // Replaces written bytes from `at` on.
   void overwrite(std::uint64_t at, std::string_view text);
   [[nodiscard]] std::uint64_t written() const { return written_; }
-  // Has what was written go to the disk and leave the page cache: for large files, on devices with
-  // little memory.
+  // Writes what was written to the disk and drops it from the page cache: for large files on
+  // devices with little memory.
   void settle();
-  // Becomes `folder`/`name`, replacing a file of that name.
+  // Renames the file to `folder`/`name`, replacing a file of that name.
   void commit(const std::filesystem::path& name);
 
  private:
   void open_unnamed();
   void open_named();
-  // A name for the file that has none; false if `name` is taken.
+  // Names the unnamed file; false if `name` exists.
   [[nodiscard]] bool link_to(const std::filesystem::path& name) const;
 
   std::filesystem::path folder_;

@@ -28,7 +28,7 @@ bool record_is_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
-// Of bytes that came from the disk, not from what a process had just written.
+// Bytes were read from the disk, not from what a process had just written.
 constexpr std::string_view kDurable = "any";
 
 // Its own witness: an entry in another's place, or with one digit changed, is not believed.
@@ -54,7 +54,7 @@ std::string digest_text(const std::string& claim, const std::string& digest) {
   return witnessed("tandem-digest 1\n" + model::sha256_hex(claim) + "\n" + digest + "\n");
 }
 
-// What `record` holds; empty: nothing that can be read.
+// Returns the contents of `record`; empty if it cannot be read.
 std::string text_in(const fs::path& record) {
   if (!record_is_there(record)) return "";
   try {
@@ -84,8 +84,8 @@ std::optional<std::string> boot_in(const fs::path& record, const std::string& id
   return boot;
 }
 
-// The kernel gives files the time of its last tick, of up to 10 ms: what is written within the same
-// one would not show.
+// The kernel gives files the time of its last tick, of up to 10 ms: a write within the same tick
+// would not be detected.
 void let_a_tick_pass(std::int64_t since_ns) {
   constexpr int kAttempts = 20;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -117,7 +117,7 @@ bool is_recorded(const fs::path& record, const std::string& id, const FileStamp&
 bool record_block(const fs::path& record, const std::string& id, const fs::path& block,
                   const FileStamp& stamp) {
   try {
-    // What is still what it was when the machine was last started came from the disk.
+    // A file unchanged since the machine was started came from the disk.
     const std::string here = boot_id();
     const auto before = boot_in(record, id, stamp);
     const std::string boot = before && *before != here ? std::string(kDurable) : here;

@@ -4,7 +4,7 @@
 
 namespace tandem::exec {
 
-// A random name of this start of the machine; empty if unknown.
+// Returns the random name of this start of the machine; empty if unknown.
 [[nodiscard]] std::string boot_id();
 
 }  // namespace tandem::exec

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMostFiles = 1024;
 constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, which older headers lack
 
-// What a signal's handler may look at: numbers without locks.
+// The data of the signal's handler: numbers without locks.
 struct Place {
   std::atomic<std::uintptr_t> begin = 0;  // 0: free
   std::atomic<std::uintptr_t> end = 0;    // whole pages
@@ -28,7 +28,7 @@ struct Place {
   std::atomic<bool> sound = true;
 };
 
-// A handler is told an address and nothing else: it is the one thing that a process has once.
+// A handler receives an address and nothing else: the table is the one global of the process.
 struct Places {
   std::array<Place, kMostFiles> all;
   std::uintptr_t page = 4096;
@@ -44,8 +44,8 @@ Places& places() {
   return *places;
 }
 
-// Zeros from the page on that is not there, all at once: whoever computes goes on to where it is
-// asked whether the weights were sound.
+// Maps zeros from the missing page on, at once: the computing thread continues until it checks
+// whether the weights were sound.
 bool give_zeros(std::uintptr_t address) {
   for (Place& place : places().all) {
     const std::uintptr_t end = place.end.load();

@@ -1,6 +1,6 @@
 #pragma once
 
-// A file's bytes as memory, without a copy of them.
+// A file's bytes as memory, without a copy.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace tandem::exec {
 
-// Read-only. What the file loses while it is mapped, because it is cut short or the disk cannot
-// read it, reads as zeros instead of ending the process (SIGBUS), and is_sound() is false from then
-// on: what was computed from the bytes is worth nothing unless is_sound() says so afterwards.
-// Thread-safe. Stays where it is, as the signal's handler knows its place.
+// Read-only. Bytes lost while the file is mapped, because it was truncated or the disk failed, read
+// as zeros instead of ending the process (SIGBUS), and is_sound() is false from then on: results
+// are valid only if is_sound() is still true afterwards. Thread-safe. Not movable, as the signal's
+// handler has its address.
 class MappedFile {
  public:
-  // Of the size that the file had when it was opened. Throws Error (path, the system's reason,
-  // remedy) if the kernel refuses, or a thousand files are mapped.
+  // Maps the size that the file had when it was opened. Throws Error (path, the system's reason,
+  // remedy) if the kernel refuses, or if a thousand files are mapped.
   explicit MappedFile(std::shared_ptr<const ReadFile> file);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -26,11 +26,11 @@ class MappedFile {
 
   [[nodiscard]] const ReadFile& file() const { return *file_; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
-  // Has the kernel provide the pages of `some` of the bytes now, so that no product waits for one.
-  // Kernels before Linux 5.14 provide them when they are touched.
+  // Makes the kernel provide the pages of `some` of the bytes now, so that no product waits for
+  // one. Kernels before Linux 5.14 provide them on access.
   void populate(std::span<const std::byte> some) const;
-  // Gives back the pages of `some` of the bytes, which are not needed soon: whole ones alone, as
-  // others have bytes besides.
+  // Releases the pages of `some` of the bytes, which are not needed soon; only pages that contain
+  // no other bytes.
   void forget(std::span<const std::byte> some) const;
   [[nodiscard]] bool is_sound() const;
 

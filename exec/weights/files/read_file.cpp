@@ -60,7 +60,7 @@ std::uint64_t size_of_regular(const model::Descriptor& file, const std::filesyst
 }
 
 ReadFile::ReadFile(const std::filesystem::path& path) : path_(path) {
-  // Opening a pipe would wait for its writer, perhaps for ever: what it is can be seen afterwards.
+  // Opening a pipe would wait for its writer, perhaps for ever; the type is checked afterwards.
   file_ = model::Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   size_ = size_of_regular(file_, path);
 }

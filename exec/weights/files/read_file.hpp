@@ -1,6 +1,6 @@
 #pragma once
 
-// Reading pieces of files, with one clear error for everything that can go wrong.
+// Reads parts of files, with one clear error for every failure.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace tandem::exec {
 
-// Of a text file of a model's folder, such as its tokenizer.
+// Size limit of a text file in a model's folder, such as its tokenizer.
 inline constexpr std::uint64_t kMaxFileBytes = std::uint64_t{64} << 20U;
 
-// Tells a file's contents from those of another time without reading them. Times of modification
-// alone do not: copying programs set them, and the kernel's time of change nobody can set.
+// Identifies a file's contents over time without reading them. The time of modification alone does
+// not, as copying programs set it; the kernel's time of change cannot be set.
 struct FileStamp {
   std::uint64_t device = 0;  // of the file system
   std::uint64_t inode = 0;
@@ -26,11 +26,11 @@ struct FileStamp {
   std::int64_t changed_ns = 0;
   bool operator==(const FileStamp&) const = default;
 };
-// Of the file itself, not of what a link leads to; nothing if there is none.
+// Returns the stamp of the file itself, not of a link's target; nothing if there is none.
 [[nodiscard]] std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 
-// Whether there is a file or folder `path`, through links. Throws Error (path, target, remedy) if
-// it is a link that leads nowhere.
+// Returns whether a file or folder `path` exists, through links. Throws Error (path, target,
+// remedy) for a dangling link.
 [[nodiscard]] bool is_present(const std::filesystem::path& path);
 
 // Returns the size of `file`, just opened as `path`. Throws Error (path, the system's reason,
@@ -47,11 +47,11 @@ class ReadFile {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }  // when it was opened
   [[nodiscard]] const model::Descriptor& descriptor() const { return file_; }
-  // As it is now.
+  // Returns the current stamp.
   [[nodiscard]] FileStamp stamp() const;
-  // Throws Error if the file ends before `bytes` is filled.
+  // Throws Error if the file is too short.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
-  // The page cache need not keep these bytes.
+  // Drops these bytes from the page cache.
   void forget(std::uint64_t offset, std::uint64_t bytes) const;
 
  private:
@@ -60,7 +60,7 @@ class ReadFile {
   std::uint64_t size_ = 0;
 };
 
-// The whole of a small text file. Throws Error, also if it is larger than `limit` bytes.
+// Returns the whole of a small text file. Throws Error, also if it is larger than `limit` bytes.
 [[nodiscard]] std::string read_text(const std::filesystem::path& path, std::uint64_t limit);
 
 }  // namespace tandem::exec

@@ -30,7 +30,7 @@ void write_scale(float scale, std::byte* block) {
   from_f32(model::DType::f16, {&scale, 1}, {block, kScaleBytes});
 }
 
-// What a number is divided by, as ggml divides: by a product with the reciprocal.
+// Returns the reciprocal by which ggml multiplies instead of dividing.
 float inverse(float scale) { return scale != 0.0F ? 1.0F / scale : 0.0F; }
 
 void decode_q8_0(const std::byte* block, float* out) {
@@ -57,14 +57,14 @@ void encode_q8_0(const float* x, std::byte* block) {
   const float by = inverse(scale);
   write_scale(scale, block);
   for (std::size_t i = 0; i < kBlock; ++i) {
-    // Of numbers so small that the reciprocal is infinite nothing is left but the scale, which is
-    // 0.
+    // For numbers so small that the reciprocal is infinite only the scale, 0, remains.
     const float q = std::isfinite(by) ? std::round(x[i] * by) : 0.0F;
     block[kScaleBytes + i] = static_cast<std::byte>(static_cast<std::int8_t>(q));
   }
 }
 
-// Of scales so small that their inverse overflows, which F16 says as 0, ggml's integers are all 0.
+// For scales so small that their inverse overflows, which F16 stores as 0, ggml's integers are all
+// 0.
 int nibble(float x, float by) {
   if (!std::isfinite(by)) return 0;
   const float quotient = x * by;
@@ -173,7 +173,7 @@ void for_blocks(std::span<Number> numbers, std::span<Byte> stored, WeightFormat 
     one(numbers.data() + block * elements, stored.data() + block * bytes);
 }
 
-// As above, with the decoder of a block of one format.
+// As above, with the decoder of one format's block.
 void decode_blocks(WeightFormat format, std::span<const std::byte> stored, std::span<float> out,
                    void (*one)(const std::byte*, float*)) {
   for_blocks(out, stored, format, [one](float* to, const std::byte* block) { one(block, to); });

@@ -1,6 +1,6 @@
 #pragma once
 
-// Between the stored element types and f32.
+// Conversion between the stored element types and f32.
 
 #include <bit>
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace tandem::exec {
 
-// That of a half's bits.
+// Returns the value of a half's bits.
 inline float f16_to_f32(std::uint16_t half) {
   constexpr std::uint32_t kInfinity = 0x7f800000U;
   const std::uint32_t magnitude = half & 0x7fffU;
-  // Exponent and fraction moved to their places leave the exponent's bias 112 too small, which one
-  // multiplication mends, for subnormals too.
+  // Exponent and fraction shifted to their places leave the exponent's bias 112 too small; one
+  // multiplication corrects that, also for subnormals.
   const float scaled = std::bit_cast<float>(magnitude << 13U) * 0x1p112F;
   std::uint32_t bits = std::bit_cast<std::uint32_t>(scaled);
   bits |= magnitude >= 0x7c00U ? kInfinity : 0U;
@@ -24,11 +24,12 @@ inline float f16_to_f32(std::uint16_t half) {
   return std::bit_cast<float>(bits);
 }
 
-// Every F16 and BF16 value is an f32 value: exact, subnormals, infinities and NaN included.
-// stored.size() == out.size() * size_of(dtype), else logic_error. `stored` needs no alignment.
+// Exact, as every F16 and BF16 value is an f32 value, including subnormals, infinities and NaN.
+// Throws logic_error unless stored.size() == out.size() * size_of(dtype). `stored` needs no
+// alignment.
 void to_f32(model::DType dtype, std::span<const std::byte> stored, std::span<float> out);
 
-// Nearest value, ties to even; beyond the largest finite value infinity. Sizes as above.
+// Rounds to nearest, ties to even; infinity beyond the largest finite value. Sizes as above.
 void from_f32(model::DType dtype, std::span<const float> values, std::span<std::byte> stored);
 
 }  // namespace tandem::exec

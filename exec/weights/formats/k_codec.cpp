@@ -62,7 +62,7 @@ void decode_q45_k(const std::byte* block, float* out) {
   }
 }
 
-// Of each 128 weights 64 bytes of low halves and 32 of the highest two bits.
+// Every 128 weights have 64 bytes of low halves and 32 of the highest two bits.
 void decode_q6_k(const std::byte* block, float* out) {
   const float d = half_at(block + 208);
   for (std::size_t i = 0; i < kLongBlock; ++i) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The formats of 256 weights a block, one block at a time: what exec/weights/formats/block_codec
-// calls.
+// Codecs of the formats with 256 weights a block, one block at a time, for
+// exec/weights/formats/block_codec.
 
 #include <cstddef>
 
@@ -11,19 +11,19 @@ namespace tandem::exec {
 
 inline constexpr std::size_t kLongBlock = 256;
 
-// The numbers of a block, as ggml's dequantize_row_q4_K and so on.
+// Decodes a block, as ggml's dequantize_row_q4_K and so on.
 void decode_long_block(model::WeightFormat format, const std::byte* block, float* out);
-// A block of 256 numbers. Scales and least numbers are searched for, so that what is lost, weighed
-// by the numbers' size, is small: not ggml's bytes, but as near to the numbers.
+// Encodes 256 numbers. Searches scales and minimums that minimise the error weighted by the
+// numbers' size: not ggml's bytes, but of equal accuracy.
 void encode_long_block(model::WeightFormat format, const float* x, std::byte* block);
 
-// The numbers that the halves of iq4_nl and iq4_xs mean, in order.
+// The values of the 4-bit indices of iq4_nl and iq4_xs, in order.
 inline constexpr float kUneven[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                       1,    13,   25,  38,  53,  69,  89,  113};
-// The index of the nearest of them.
+// Returns the index of the nearest value.
 [[nodiscard]] int nearest_uneven(float x);
 
-// Six bits each: scale and least number of part `part` of eight of q4_k and q5_k.
+// Scale and minimum, six bits each, of one of the eight parts of q4_k and q5_k.
 struct PartScale {
   int scale = 0;
   int least = 0;
@@ -35,7 +35,7 @@ struct PartScale {
           (at(part + 4) >> 4) | (at(part) >> 6 << 4)};
 }
 
-// The six bits of the scale of part `part` of 16 of q3_k: four, and two from the last bytes.
+// Returns the six-bit scale of one of the 16 parts of q3_k: four bits, and two from the last bytes.
 [[nodiscard]] inline int scale_of_q3_k(const std::byte* scales, std::size_t part) {
   const auto at = [scales](std::size_t i) { return std::to_integer<int>(scales[i]); };
   const int low = at(part % 8) >> (part < 8 ? 0 : 4) & 15;

@@ -57,7 +57,7 @@ class LayoutBuilder {
   void begin(WeightBlock kind, std::int32_t layer) {
     layout_.blocks.push_back({kind, layer, layout_.bytes, 0, {}});
   }
-  // All of a vector, or a slice of its `of` elements. Consecutive calls without align() make one
+  // Adds a vector, or a slice of its `of` elements. Consecutive calls without align() form one
   // vector.
   void vector(WeightName weight, std::int64_t of, Range elements) {
     const TensorPlace place = place_of(*transformer_, weight, layer(), of);

@@ -230,7 +230,7 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& folder)
   }
 }
 
-// All of its tensors, whether an index lists them or not.
+// Adds all of its tensors, whether an index lists them or not.
 void SafetensorsFolder::add(const std::filesystem::path& path) {
   auto file = std::make_shared<const ReadFile>(path);
   const std::size_t number = add_file(file, file->stamp());

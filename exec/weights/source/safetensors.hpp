@@ -33,20 +33,20 @@ using StoredTensors = std::map<std::string, StoredTensor>;
 
 inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 
-// The tensors that `header`, the JSON text after the length, describes in a file of `file_bytes`.
-// Throws Error (source, tensor, value, expected, remedy) unless each has a known dtype, a shape
-// whose product fits its bytes, and all of them cover the file's data without overlap or gap.
+// Parses `header`, the JSON text after the length, of a file of `file_bytes`. Throws Error (source,
+// tensor, value, expected, remedy) unless each tensor has a known dtype and a shape whose product
+// fits its bytes, and all of them cover the file's data without overlap or gap.
 [[nodiscard]] StoredTensors parse_safetensors_header(std::string_view header,
                                                      std::uint64_t file_bytes,
                                                      const std::string& source);
 
-// {tensor: file} of a model.safetensors.index.json. Throws Error unless every file is a plain name
-// ending in .safetensors: the index must not lead out of its folder.
+// Parses {tensor: file} of a model.safetensors.index.json. Throws Error unless every file is a
+// plain name ending in .safetensors: the index must not lead out of its folder.
 [[nodiscard]] std::map<std::string, std::string> parse_safetensors_index(std::string_view text,
                                                                          const std::string& source);
 
 // The tensors of a Hugging Face folder: model.safetensors, or the files of its index. Headers are
-// read at once, tensors when asked for. Thread-safe after construction. Throws Error if a file or a
+// read at once, tensors on demand. Thread-safe after construction. Throws Error if a file or a
 // tensor of the index is missing, or a tensor is in two files.
 class SafetensorsFolder : public WeightSource {
  public:
@@ -62,22 +62,22 @@ class SafetensorsFolder : public WeightSource {
 struct TensorToWrite {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::optional<model::DType> dtype{};  // the file's unless said
+  std::optional<model::DType> dtype{};  // default: the file's
 };
 
-// Bytes of a tensor of that shape. Throws Error naming `tensor` if they overflow or a size is
-// negative.
+// Returns the bytes of a tensor of that shape. Throws Error naming `tensor` if they overflow or a
+// size is negative.
 [[nodiscard]] std::uint64_t tensor_bytes(std::span<const std::int64_t> shape,
                                          std::uint64_t element_bytes, const std::string& tensor);
 
-// Writes one safetensors file: the header at once, then the tensors' bytes in order, in any pieces.
-// Move-only. Throws Error (path, the system's reason, remedy).
+// Writes one safetensors file: the header at once, then the tensors' bytes in order, in pieces of
+// any size. Move-only. Throws Error (path, the system's reason, remedy).
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const std::filesystem::path& folder, model::DType dtype,
                     std::span<const TensorToWrite> tensors);
   void append(std::span<const std::byte> bytes) { file_.write(bytes); }
-  // Throws logic_error unless exactly the promised bytes were appended.
+  // Throws logic_error unless exactly the announced bytes were appended.
   void commit(const std::string& name);
 
  private:

@@ -68,7 +68,7 @@ void read_values(const WeightSource& weights, const StoredPlace& place, const Te
   for (float& value : out) value += 1.0F;
 }
 
-// The stored bytes of rows, if they are what the slice wants.
+// Reads the stored bytes of rows, if they have the slice's format.
 bool read_same(const WeightSource& weights, const StoredPlace& place, const TensorSlice& slice,
                Range rows, std::span<std::byte> out) {
   const std::int64_t block = model::block_of(slice.format).elements;
@@ -88,8 +88,8 @@ bool read_same(const WeightSource& weights, const StoredPlace& place, const Tens
   return true;
 }
 
-// Calls `body` with the slice's rows in order, some at a time, so that their values take about
-// 1 MiB (64 MiB where each time reads the whole tensor).
+// Calls `body` with the slice's rows in order, in groups whose values take about 1 MiB (64 MiB if
+// each read needs the whole tensor).
 template <class Body>
 void for_pieces(const TensorSlice& slice, const StoredPlace& place, const Body& body) {
   constexpr std::size_t kPieceFloats = std::size_t{1} << 18U;

@@ -15,7 +15,7 @@ namespace {
 
 using model::Family;
 
-// What Hugging Face's classes store beside what the language model, or the encoder, computes with.
+// Tensors of Hugging Face's classes that the language model, or the encoder, does not use.
 struct Beside {
   std::array<Family, 2> families{};
   std::string_view begin{};  // of the tensor's name, behind the family's prefix
@@ -26,7 +26,7 @@ constexpr Beside kBeside[] = {
     // Constants that older versions stored: rotation's frequencies, the mask, position numbers.
     {{Family::llama, Family::phi3}, "layers.", ".self_attn.rotary_emb.inv_freq"},
     {{Family::llama, Family::phi3}, "rotary_emb.inv_freq", ""},
-    // What reads images.
+    // Image encoders.
     {{Family::llama, Family::gemma3}, "vision_tower.", ""},
     {{Family::llama, Family::gemma3}, "multi_modal_projector.", ""},
     {{Family::gpt2, Family::gpt2}, "h.", ".attn.bias"},
@@ -49,7 +49,7 @@ bool is_beside(std::string_view tensor, Family family) {
   });
 }
 
-// What the folder calls `tensor`; itself if it has it under none of its names.
+// Returns the folder's name of `tensor`; itself if no other name exists.
 std::string stored_name(const SafetensorsFolder& weights, const std::string& tensor) {
   if (weights.contains(tensor)) return tensor;
   for (const std::string& other : other_names(tensor)) {

@@ -13,7 +13,7 @@ namespace {
 
 using model::Family;
 
-// Without ".weight" and ".bias". "{}" stands for the layer, "{-}" for the layer before it.
+// Without ".weight" and ".bias". "{}" is the layer, "{-}" the layer before it.
 struct FamilyTensors {
   // The one that the class with the LM head writes, then others; the head has none.
   std::array<std::string_view, 4> prefixes{};
@@ -44,10 +44,9 @@ struct FamilyTensors {
   std::string_view head{};
 };
 
-// The names that Llama has and its successors share; those that a family lacks are asked for by
-// none of its blocks.
+// The names of Llama and its successors; a family's blocks do not use those that it lacks.
 constexpr FamilyTensors llama_tensors(Family family) {
-  // Those of models that also see come last.
+  // Prefixes of multimodal models come last.
   return {.prefixes = {"model.", "", "language_model.model.", "model.language_model."},
           .prefix_count = 4,
           .family = family,
@@ -85,7 +84,7 @@ constexpr FamilyTensors phi3_tensors() {
   return row;
 }
 
-// As the classes of Hugging Face transformers name their parameters.
+// The parameter names of Hugging Face transformers' classes.
 constexpr FamilyTensors kFamilies[] = {
     llama_tensors(Family::llama),
     llama_tensors(Family::qwen2),
@@ -183,7 +182,7 @@ Pattern bias(std::string_view stem) { return {.stem = stem, .parameter = ".bias"
 Pattern matrix(std::string_view stem) { return {.stem = stem, .layer_matrix = true}; }
 Pattern norm(std::string_view stem) { return {.stem = stem, .norm = true}; }
 
-// Which part of a tensor that holds several a weight is: the rows of those before it, and of all.
+// The part of a fused tensor that a weight is: the rows before it, and of all.
 struct FusedPart {
   std::int64_t first = 0;
   std::int64_t all = 0;

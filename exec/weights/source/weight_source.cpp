@@ -15,7 +15,7 @@ std::string shown_name(std::string_view text) { return model::one_line(text, 120
 
 namespace {
 
-// What is not finite may vanish in an activation, and leave results that look sound.
+// Numbers that are not finite may vanish in an activation, and leave results that look sound.
 bool all_finite(std::span<const float> values) {
   constexpr std::uint32_t kExponent = 0x7f800000U;
   std::uint32_t bad = 0;

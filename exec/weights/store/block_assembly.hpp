@@ -1,7 +1,6 @@
 #pragma once
 
-// Puts a block together from pieces that other blocks of a store have, and from those that are
-// sent.
+// Assembles a block from pieces that other blocks of a store contain and from pieces that are sent.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +18,8 @@
 
 namespace tandem::exec {
 
-// What all blocks of a store consist of, read from their labels when first asked. A finding is a
-// guess until the bytes are seen to have the digest.
+// The index of the pieces of all blocks of a store, read from their labels on first use. A match is
+// a guess until the bytes are verified against the digest.
 class PieceIndex {
  public:
   // `store` outlives it.
@@ -30,14 +29,14 @@ class PieceIndex {
     std::uint32_t piece = 0;
   };
   [[nodiscard]] std::optional<Place> find(const model::Digest& digest);
-  // The pieces of `label` that no block has, in ascending order.
+  // Returns the pieces of `label` that no block contains, in ascending order.
   [[nodiscard]] std::vector<std::uint32_t> lacking(const BlockLabel& label);
   [[nodiscard]] BlockStore& store() { return *store_; }
-  // The block is damaged: it is removed, and found no more.
+  // Removes a damaged block from store and index.
   void discard(const std::string& block);
 
  private:
-  // Sixteen bytes a piece, as a store of 70B has some hundred thousand.
+  // Sixteen bytes a piece, as a store of a 70B model has several hundred thousand.
   struct Entry {
     std::uint64_t digest = 0;  // its first bytes
     std::uint32_t block = 0;
@@ -50,11 +49,11 @@ class PieceIndex {
   std::vector<Entry> entries_;       // by digest
 };
 
-// Bytes of a file in small portions that mostly move forward.
+// Reads a file in small portions, mostly forward.
 class PortionReader {
  public:
   explicit PortionReader(const std::filesystem::path& path) : file_(path) {}
-  // The bytes from `offset` on: at least one, at most `most`. Valid until the next call.
+  // Returns the bytes from `offset` on: at least one, at most `most`. Valid until the next call.
   [[nodiscard]] std::span<const std::byte> read(std::uint64_t offset, std::uint64_t most);
 
  private:
@@ -63,25 +62,25 @@ class PortionReader {
   std::uint64_t begin_ = 0;
 };
 
-// One block on its way into a store.
+// One block during its transfer into a store.
 class BlockAssembly {
  public:
   // `index` and `label` outlive it. The pieces `sent`, in ascending order, will be appended; all
-  // others are copied from blocks that have them. `progress`, if any, is told now and then how much
-  // of the block is there.
+  // others are copied from blocks that contain them. `progress`, if any, is called at intervals
+  // with the bytes done.
   BlockAssembly(PieceIndex& index, const BlockLabel& label, std::vector<std::uint32_t> sent,
                 WeightProgress progress = {});
   ~BlockAssembly();
   BlockAssembly(const BlockAssembly&) = delete;
   BlockAssembly& operator=(const BlockAssembly&) = delete;
 
-  // The next bytes of the pieces that are sent, as they follow each other in the block; none before
-  // the first. Returns how many it took: all, unless the block is complete. Throws Error if the
-  // disk is full.
+  // Appends the next bytes of the sent pieces, in the order of the block; no call before the first.
+  // Returns the number of bytes used: all, unless the block is complete. Throws Error if the disk
+  // is full.
   std::size_t append(std::span<const std::byte> bytes);
   [[nodiscard]] bool complete() const;
-  // Keeps the block. Nothing: a donor was damaged or has gone, and is found no more; assemble anew.
-  // Throws Error if what was sent has another digest.
+  // Keeps the block. Nothing: a source block was damaged or has vanished, and is no longer indexed;
+  // assemble anew. Throws Error if sent pieces have other digests.
   [[nodiscard]] std::optional<BlockFile> finish();
 
  private:
@@ -91,13 +90,13 @@ class BlockAssembly {
   const BlockLabel* label_;
   WeightProgress progress_;
   std::uint64_t told_ = 0;
-  std::map<std::uint32_t, std::unique_ptr<Donor>> donors_;  // by piece that is not sent
+  std::map<std::uint32_t, std::unique_ptr<Donor>> donors_;  // by piece that is copied
   std::optional<BlockWriter> writer_;
   PieceWalk walk_;
 };
 
-// Calls `sink` with the bytes of the pieces `wanted` of a block, as BlockAssembly::append takes
-// them, at most `portion` at a time. Throws Error if the file cannot be read.
+// Calls `sink` with the bytes of the pieces `wanted` of a block, in the form of
+// BlockAssembly::append, at most `portion` at a time. Throws Error if the file cannot be read.
 void send_pieces(const BlockFile& block, const BlockPieces& pieces,
                  std::span<const std::uint32_t> wanted, std::size_t portion,
                  const std::function<void(std::span<const std::byte>)>& sink);

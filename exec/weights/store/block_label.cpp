@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kLabelMagic("tandem-block\0\0\0\0", 16);
 constexpr std::uint64_t kVersion = 1;
-// Of one label: far beyond what a layout has, little enough to be kept.
+// Limit of one label: far beyond any layout, and small enough to be stored.
 constexpr std::uint64_t kMostPieces = std::uint64_t{1} << 16U;
 constexpr std::uint64_t kMostBands = 64;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50U;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a weight block consists of, and the name that follows from it.
+// The contents of a weight block by pieces, and the block's name derived from it.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace tandem::exec {
 
-// How a block is divided and the SHA-256 of each piece. Its own SHA-256, as bytes, is the block's
-// name: it fixes every byte of the block, padding included. Value.
+// A block's division into pieces and the SHA-256 of each. The SHA-256 of the label's bytes is the
+// block's name: it fixes every byte of the block, padding included. Value.
 class BlockLabel {
  public:
   // Throws logic_error unless there is a digest for each piece.
   BlockLabel(BlockPieces pieces, std::vector<model::Digest> digests);
 
-  // The label that `bytes` are. Nothing if they are none: another version, truncated, or runs that
-  // overlap or lie outside of the block.
+  // Parses a label. Nothing if it is invalid: another version, truncated, or with runs that overlap
+  // or lie outside of the block.
   [[nodiscard]] static std::optional<BlockLabel> parse(std::span<const std::byte> bytes);
   [[nodiscard]] std::vector<std::byte> serialize() const;
 
@@ -41,10 +41,10 @@ class BlockLabel {
 class PieceDigests {
  public:
   explicit PieceDigests(const BlockPieces& pieces);
-  // Throws logic_error if more come than the block has.
+  // Throws logic_error for more bytes than the block has.
   void update(std::span<const std::byte> bytes);
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  // Whether the padding so far was zeros.
+  // Returns whether the padding so far was zeros.
   [[nodiscard]] bool padding_is_clear() const { return clear_; }
   [[nodiscard]] std::vector<model::Digest> finish();
 

@@ -33,13 +33,14 @@ std::string text_of(model::Range range) {
   return std::to_string(range.begin) + "-" + std::to_string(range.end) + " ";
 }
 
-// What an entry of the index says: which block the weights of `key` make. It is its own witness, as
-// the block's bytes cannot tell whose they should be: blocks of two layers look alike.
+// Returns an entry of the index: the block made from the weights of `key`. It carries its own
+// digest, as the block's bytes do not show which weights they belong to: blocks of two layers have
+// equal forms.
 std::string entry_of(const std::string& key, const std::string& name) {
   return name + "\n" + model::sha256_hex(key + "\n" + name) + "\n";
 }
 
-// The name that an index entry holds; nothing, and `fault` says why, if it holds none.
+// Returns the name in an index entry; nothing, with the reason in `fault`, if it has none.
 std::optional<std::string> name_in(const fs::path& entry, std::string& fault) {
   try {
     constexpr std::size_t kCharacters = 2 * (kNameCharacters + 1);
@@ -59,8 +60,8 @@ BlockMaker::BlockMaker(const fs::path& weights, const model::Transformer& transf
                        BlockStore& store)
     : transformer_(transformer), source_(open_weights(weights, transformer)), store_(&store) {}
 
-// What the bytes of a block depend on, without reading the weights: the files' fingerprint, what
-// the model is, and which slices of which tensors the block is made of.
+// Returns what the bytes of a block depend on, without reading the weights: the files' fingerprint,
+// the model, and the slices of tensors that the block is made of.
 std::string BlockMaker::key_of(const LayoutBlock& block) const {
   model::Transformer unnamed = transformer_;
   unnamed.name = "model";
@@ -106,17 +107,17 @@ MadeBlock BlockMaker::make(const LayoutBlock& block, const BlockMakerOptions& op
   const BlockPieces pieces = pieces_of(transformer_, block);
   const std::string key = key_of(block);
   const fs::path index = store_->folder() / "index";
-  // What is remembered is of the weights as they were when this maker was made.
+  // The record belongs to the weights as they were when this maker was constructed.
   source_->check_unchanged();
   if (auto found = find(index / key, pieces, options)) return std::move(*found);
 
   BlockWriter writer(*store_, pieces);
-  std::uint64_t told = 0;
+  std::uint64_t reported = 0;
   stream_block(*source_, block, [&](std::span<const std::byte> portion) {
     writer.append(portion);
-    if (writer.written() - told < kReportedBytes && writer.written() < pieces.bytes) return;
-    told = writer.written();
-    if (options.slicing) options.slicing(told, pieces.bytes);
+    if (writer.written() - reported < kReportedBytes && writer.written() < pieces.bytes) return;
+    reported = writer.written();
+    if (options.slicing) options.slicing(reported, pieces.bytes);
   });
   BlockLabel label(pieces, writer.digests());
   // Weights that changed while they were read must not be remembered under their old fingerprint.

@@ -1,6 +1,6 @@
 #pragma once
 
-// The master's part of the store: blocks sliced out of a folder or file of weights, once.
+// The master's part of the store: slices blocks from a folder or file of weights, once.
 
 #include <filesystem>
 #include <functional>
@@ -22,31 +22,30 @@ struct MadeBlock {
 };
 
 struct BlockMakerOptions {
-  // A block that the store has already is read whole, and its digests are checked; without this,
-  // only its size.
+  // Reads a stored block as a whole and checks its digests; else only its size.
   bool verify = false;
-  // Are told now and then how many bytes of a block have been sliced, or read.
+  // Called at intervals with the bytes of a block that have been sliced or read.
   WeightProgress slicing{};
   WeightProgress verifying{};
-  // Something in the cache was damaged and has been made again: which, and in what way.
+  // Called when something in the cache was damaged and has been made again, with a description.
   std::function<void(const std::string& warning)> on_damage{};
 };
 
 // Thread-safe.
 class BlockMaker {
  public:
-  // Throws Error unless `weights` is of `transformer`. `store` outlives it.
+  // Throws Error unless `weights` belongs to `transformer`. `store` outlives it.
   BlockMaker(const std::filesystem::path& weights, const model::Transformer& transformer,
              BlockStore& store);
 
-  // `block` of a layout of the model: sliced portion by portion (a few MiB of memory, whatever the
-  // model), or found in the store if the files (WeightSource::fingerprint) and the
-  // block's slices are those of an earlier call. What is damaged in the store, a block or what
-  // remembers it, is no error but made again. Throws Error: file, tensor, value, expected, remedy.
+  // Makes `block` of a layout of the model: sliced portion by portion (a few MiB of memory,
+  // whatever the model), or found in the store if the files (WeightSource::fingerprint) and the
+  // block's slices are those of an earlier call. Damage in the store, of a block or its records, is
+  // repaired rather than an error. Throws Error: file, tensor, value, expected, remedy.
   [[nodiscard]] MadeBlock make(const LayoutBlock& block,
                                const BlockMakerOptions& options = {}) const;
 
-  // The weights that blocks are made of.
+  // Returns the weights that blocks are made of.
   [[nodiscard]] const WeightSource& weights() const { return *source_; }
 
  private:
@@ -59,7 +58,7 @@ class BlockMaker {
   BlockStore* store_;
 };
 
-// What `share` needs, in the order of its layout. The progress is of all blocks together.
+// Makes the blocks of `share`, in the order of its layout. The progress is of all blocks together.
 [[nodiscard]] std::vector<MadeBlock> make_blocks(const BlockMaker& maker, const ShardLayout& layout,
                                                  const BlockMakerOptions& options = {});
 

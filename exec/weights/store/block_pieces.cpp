@@ -21,7 +21,7 @@ enum class PieceKind : std::uint8_t {
   head_rows
 };
 
-// How a slice is cut: which index along which side makes a piece.
+// How a slice is divided: the index along one side that defines a piece.
 struct Cut {
   PieceKind kind = PieceKind::rest;
   std::int64_t width = 0;  // of a piece; 0: the whole slice is of one
@@ -102,7 +102,7 @@ BlockPieces pieces_of(const model::Transformer& transformer, const LayoutBlock& 
       return cut.columns ? static_cast<std::uint64_t>(model::row_bytes(slice.format, count))
                          : static_cast<std::uint64_t>(count) * row_bytes;
     };
-    // Where a tensor fuses several weights, its outputs are counted from the weight's first.
+    // In a tensor that fuses several weights, outputs are counted from the weight's first.
     const bool outputs = slice.shape.size() == 1 || !cut.columns;
     const std::int64_t begin = range.begin - (outputs ? slice.first : 0);
     const std::int64_t end = begin + range.size();

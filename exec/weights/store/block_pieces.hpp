@@ -1,6 +1,6 @@
 #pragma once
 
-// How the bytes of a weight block divide into pieces, so that blocks of different shares can be
+// The division of a weight block's bytes into pieces, by which blocks of different shares are
 // recognised as partly equal.
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 
 namespace tandem::exec {
 
-// Columns of an FFN that make up one piece; more of a model with more than 4096 times as many.
-inline constexpr std::int64_t kPieceColumns = 64;  // or, where `down` has longer blocks, one
-// Rows of the vocabulary that make up one piece.
+// FFN columns of one piece; more for a model with more than 4096 times as many.
+inline constexpr std::int64_t kPieceColumns = 64;  // or one block, if `down` has longer blocks
+// Rows of the vocabulary of one piece.
 inline constexpr std::int64_t kPieceRows = 1024;
 
-// Bytes of one piece that follow each other.
+// Consecutive bytes of one piece.
 struct PieceRun {
   std::uint32_t piece = 0;
   std::uint64_t offset = 0;  // in the block
@@ -27,7 +27,7 @@ struct PieceRun {
   bool operator==(const PieceRun&) const = default;
 };
 
-// Runs that repeat: each is found again `stride` bytes later, `rows` times in all.
+// Repeated runs: each appears `rows` times, `stride` bytes apart.
 struct PieceBand {
   std::uint64_t stride = 0;
   std::uint64_t rows = 1;
@@ -35,9 +35,9 @@ struct PieceBand {
   bool operator==(const PieceBand&) const = default;
 };
 
-// What lies in no run is padding, of zeros. The bytes of a piece, in the order of the bands and of
-// the rows in a band, do not depend on what else the block holds: equal weights are equal pieces
-// wherever they lie.
+// Bytes outside all runs are padding of zeros. The bytes of a piece, in the order of bands and of
+// rows in a band, do not depend on the block's other contents: equal weights are equal pieces in
+// every block.
 struct BlockPieces {
   std::uint64_t bytes = 0;  // of the block: whole pages
   std::uint32_t count = 0;  // of pieces
@@ -46,22 +46,22 @@ struct BlockPieces {
   bool operator==(const BlockPieces&) const = default;
 };
 
-// The pieces of `block`: its norms and the biases that one device adds; then each query head (its
-// rows of the query matrix, its columns of the output matrix, its biases; of blocks that are longer
-// than a head as many heads as share whole ones, Transformer::head_unit), each key/value head,
-// each kPieceColumns columns of the FFN (rows of gate and up, columns of down), counted from the
-// model's first, not the share's; each kPieceRows rows of the vocabulary.
+// Returns the pieces of `block`: its norms and the biases that one device adds; each query head
+// (its rows of the query matrix, its columns of the output matrix, its biases; or as many heads as
+// share whole blocks of the format, Transformer::head_unit); each key/value head; each
+// kPieceColumns columns of the FFN (rows of gate and up, columns of down), counted from the model's
+// first, not the share's; each kPieceRows rows of the vocabulary.
 [[nodiscard]] BlockPieces pieces_of(const model::Transformer& transformer,
                                     const LayoutBlock& block);
 
-// A place in a block's bytes that moves forward and knows whose they are. `pieces` outlives it.
+// Walks forward through a block's bytes by piece. `pieces` outlives it.
 class PieceWalk {
  public:
   explicit PieceWalk(const BlockPieces& pieces);
   struct Stretch {
     std::optional<std::uint32_t> piece;  // nothing: padding
     std::uint64_t offset = 0;            // in the block
-    std::uint64_t bytes = 0;             // that follow each other from here; 0 at the block's end
+    std::uint64_t bytes = 0;             // consecutive ones from here; 0 at the block's end
   };
   [[nodiscard]] Stretch here() const;
   // At most here().bytes.

@@ -30,7 +30,7 @@ constexpr std::size_t kChunk = std::size_t{1} << 20U;
 constexpr std::uint64_t kSettleBytes = std::uint64_t{16} << 20U;
 constexpr std::uint64_t kMostLabelBytes = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kSpare = std::uint64_t{1} << 30U;
-// Where a file system has no locks, nobody knows who uses what.
+// Without locks on a file system, uses are unknown.
 constexpr std::chrono::hours kUnlocked{24};
 
 bool is_there(const fs::path& path) {
@@ -49,7 +49,7 @@ void clear_place(const fs::path& path) {
 
 void commit(AtomicFile& file, const fs::path& folder, const fs::path& name) {
   std::error_code ignored;
-  // A file is replaced; a folder would be in the way.
+  // A file is replaced; a folder would be an obstacle.
   if (fs::is_directory(folder / name, ignored)) clear_place(folder / name);
   file.commit(name);
 }
@@ -76,7 +76,7 @@ void list(const fs::path& folder, const fs::path& labels, std::vector<Entry>& en
   for (const auto& file : fs::directory_iterator(folder, ignored)) {
     std::error_code error;
     if (!fs::is_regular_file(file.symlink_status(error))) continue;
-    // What a process is writing (AtomicFile) is no block yet, and its writer's to remove.
+    // A file being written (AtomicFile) is not a block yet; its writer removes it.
     if (file.path().filename().string().starts_with('.')) continue;
     const std::uint64_t bytes = file.file_size(error);
     auto used = file.last_write_time(error);
@@ -173,7 +173,7 @@ std::shared_ptr<const BlockUse> BlockStore::use(const BlockLabel& label) const {
     BlockUse held(descriptor);
     static_cast<void>(lock(descriptor, LOCK_SH));
     struct stat status {};
-    // Whoever evicts may have removed it before the lock was ours.
+    // An evicting process may have removed it before the lock was taken.
     if (fstat(descriptor, &status) != 0 || status.st_nlink == 0) continue;
     futimens(descriptor, nullptr);  // of another user's file: it keeps its time
     return std::make_shared<const BlockUse>(std::move(held));
@@ -232,7 +232,7 @@ bool BlockStore::check(const BlockFile& block, const BlockLabel& label,
     file.forget(at, part.size());
     digests.update(part);
     at += part.size();
-    // What it throws says nothing of the file, and is thrown on.
+    // An exception of `progress` is no fault of the file, and is passed on.
     if (progress && (at % kSettleBytes == 0 || at == block.bytes)) progress(at, block.bytes);
   }
   {
@@ -276,7 +276,7 @@ void BlockStore::make_room(std::uint64_t bytes) {
   if (!limit_) {
     std::error_code error;
     const fs::space_info space = fs::space(folder(), error);
-    if (error) return;  // the folder is not there yet, or nobody knows
+    if (error) return;  // the folder does not exist yet, or cannot be read
     const std::uint64_t spare = std::min<std::uint64_t>(kSpare, space.capacity / 20);
     limit = total + space.available - std::min<std::uint64_t>(total + space.available, spare);
   }

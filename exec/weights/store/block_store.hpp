@@ -1,14 +1,15 @@
 #pragma once
 
-// Weight blocks on disk, by content: what outlives runs, on a worker and on the master. A folder:
-//   blocks/<name>    the bytes of a block as they are in memory, whole pages
-//   labels/<name>    what they consist of (BlockLabel), locked while a session uses the block; its
-//                    time of change is that of the last use
-//   index/<key>      which block a master made of which weights (block_maker.hpp)
+// Weight blocks on disk, by content, on workers and on the master; kept between runs. A folder:
+//   blocks/<name>    the bytes of a block as in memory, whole pages
+//   labels/<name>    its pieces (BlockLabel), locked while a session uses the block; its time of
+//   change
+//                    is that of the last use
+//   index/<key>      the block that a master made of certain weights (block_maker.hpp)
 //   seen/<name>      the identity of the block's file when its bytes were last hashed
 //                    (block_record.hpp)
-// Every file appears whole or not at all (AtomicFile). Names are digests only. Several processes
-// may use one folder at the same time.
+// Every file appears as a whole or not at all (AtomicFile). Names are digests only. Several
+// processes may use one folder at the same time.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,13 +30,13 @@ namespace tandem::exec {
 
 // Returns $XDG_CACHE_HOME/tandem, else ~/.cache/tandem; empty if neither variable is set.
 [[nodiscard]] std::filesystem::path default_cache_dir();
-// Throws Error (what is missing, remedy) if `folder`, a cache that is needed, is empty.
+// Throws Error (what is missing, remedy) if `folder`, a required cache, is empty.
 void need_cache_dir(const std::filesystem::path& folder);
 
-// Bytes that are done, of all. May throw: that ends the work and leaves the cache as it is.
+// Receives the bytes done, of all. May throw: that ends the work and leaves the cache unchanged.
 using WeightProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-// While it lives, nobody evicts the block. Move-only.
+// Protects the block from eviction during its lifetime. Move-only.
 class BlockUse {
  public:
   explicit BlockUse(int descriptor) : descriptor_(descriptor) {}
@@ -54,19 +55,18 @@ struct BlockFile {
   std::shared_ptr<const BlockUse> use;
 };
 
-// What a store believes of blocks whose bytes it has not hashed itself.
+// A store's trust in blocks whose bytes it has not hashed itself.
 enum class Trust : std::uint8_t {
-  records,  // whoever hashed the file that is still there
+  records,  // trusts any process that hashed the file, if the file is still the same
   nothing
 };
 
 // All functions throw Error (path, the system's reason, remedy). Thread-safe.
 class BlockStore {
  public:
-  // `limit`: bytes of blocks; without, blocks are evicted rather than that the last of the file
-  // system's space is taken (1 GiB, or a twentieth if that is less). A folder that does not exist
-  // is made when something is kept. Without a folder there is nothing to be found, and what needs
-  // one throws.
+  // `limit`: bytes of blocks; without it, blocks are evicted to keep free space on the file system
+  // (1 GiB, or a twentieth if that is less). A folder that does not exist is created when something
+  // is kept. Without a folder nothing is found, and operations that need one throw.
   explicit BlockStore(std::filesystem::path folder,
                       std::optional<std::uint64_t> limit = std::nullopt,
                       Trust trust = Trust::records);
@@ -75,23 +75,23 @@ class BlockStore {
   // Throws Error if there is none.
   [[nodiscard]] const std::filesystem::path& folder() const;
 
-  // The block of that label, now in use. Its size is right; its content is for check() to say. What
-  // is no such file (a folder, a link, another size) is removed and not found.
+  // Returns the block of that label, now in use. Its size is right; check() verifies its content.
+  // Anything else in its place (a folder, a link, another size) is removed and not found.
   [[nodiscard]] std::optional<BlockFile> find(const BlockLabel& label);
-  // Whether the block's bytes are what its label says: reads them all, unless this store has seen
-  // them, or trusts a record of who has, and the file is the same by device, inode, size and times.
-  // A block whose bytes differ is removed.
+  // Returns whether the block's bytes match its label. Reads them all, unless this store has
+  // verified them, or trusts a record of a verification, and the file is the same by device, inode,
+  // size and times. Removes a block whose bytes differ.
   [[nodiscard]] bool check(const BlockFile& block, const BlockLabel& label,
                            const WeightProgress& progress = {});
-  // Bytes that check() has read so far.
+  // Returns the bytes that check() has read so far.
   [[nodiscard]] std::uint64_t bytes_checked() const;
 
-  // The label of a name, if it is there and is that name's.
+  // Returns the label of a name, if it exists and matches the name.
   [[nodiscard]] std::optional<BlockLabel> label_of(const std::string& id) const;
-  // Whatever has the block's place.
+  // Removes whatever is in the block's place.
   void discard(const std::string& id);
 
-  // Evicts what was used longest ago and is in no session's use, until `bytes` more fit. Throws
+  // Evicts the least recently used blocks that no session uses, until `bytes` more fit. Throws
   // Error if a stated limit leaves no room for them.
   void make_room(std::uint64_t bytes);
 
@@ -101,7 +101,7 @@ class BlockStore {
   [[nodiscard]] std::filesystem::path record(const std::string& id) const;
   [[nodiscard]] std::shared_ptr<const BlockUse> use(const BlockLabel& label) const;
   [[nodiscard]] BlockFile keep(AtomicFile& file, const BlockLabel& label);
-  // That the block's bytes were seen when its file had `stamp`.
+  // Records that the block's bytes were verified when its file had `stamp`.
   void remember(const BlockFile& block, const FileStamp& stamp);
   [[nodiscard]] bool is_known(const BlockFile& block, const FileStamp& stamp);
 
@@ -113,16 +113,17 @@ class BlockStore {
   std::uint64_t bytes_checked_ = 0;
 };
 
-// Puts one block into a store, portion by portion. Nothing is left behind unless commit() succeeds.
+// Writes one block into a store, portion by portion. Leaves nothing behind unless commit()
+// succeeds.
 class BlockWriter {
  public:
   // `store` and `pieces` outlive it.
   BlockWriter(BlockStore& store, const BlockPieces& pieces);
   void append(std::span<const std::byte> bytes);
   [[nodiscard]] std::uint64_t written() const { return digests_.bytes(); }
-  // When all bytes are there.
+  // Returns the digests, once all bytes are there.
   [[nodiscard]] std::vector<model::Digest> digests();
-  // Keeps the block; its bytes were seen to be what `label` says.
+  // Keeps the block, whose bytes were verified against `label`.
   [[nodiscard]] BlockFile commit(const BlockLabel& label);
 
  private:
@@ -131,7 +132,7 @@ class BlockWriter {
   const BlockPieces* pieces_;
   AtomicFile file_;
   PieceDigests digests_;
-  std::vector<std::byte> waiting_;  // for a write of some size
+  std::vector<std::byte> waiting_;  // buffers small writes
   std::uint64_t settled_ = 0;
 };
 

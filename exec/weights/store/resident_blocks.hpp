@@ -1,6 +1,6 @@
 #pragma once
 
-// Weight blocks in memory that outlive the run which loaded them.
+// Weight blocks in memory, kept between runs.
 
 #include <cstdint>
 #include <map>
@@ -17,14 +17,14 @@ namespace tandem::exec {
 class ResidentBlocks {
  public:
   [[nodiscard]] bool contains(const std::string& id) const { return blocks_.contains(id); }
-  // Gives back the memory of all blocks but `ids`, before what is missing is loaded.
+  // Releases all blocks except `ids`, before missing ones are loaded.
   void keep_only(const std::set<std::string>& ids);
-  // The block of that name, if it is here; else it is read from `file`, whose bytes were checked,
-  // and kept. Throws Error if it cannot be read; what `progress` throws is thrown on.
+  // Returns the block of that name, if it is here; else reads it from `file`, whose bytes were
+  // verified, and keeps it. Throws Error if it cannot be read; passes on exceptions of `progress`.
   [[nodiscard]] std::shared_ptr<const AlignedBuffer> load(const BlockFile& file,
                                                           const WeightProgress& progress = {});
   [[nodiscard]] double bytes() const;
-  // Bytes that all load() calls so far have read.
+  // Returns the bytes read by all load() calls so far.
   [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }
 
  private:

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kChainRounding = 1e-12;
 
-// A way to share layers or to order devices: what it adds to a round, and the most that one device
-// or channel is occupied.
+// A candidate split of layers or order of devices: its contribution to a round, and the largest
+// occupancy of one device or channel.
 struct ChainPart {
   double sum_s = 0.0;
   double most_s = 0.0;
@@ -24,8 +24,8 @@ double busy(const ChainDevice& device, double layers) {
   return device.fixed_s + device.layer_s * layers;
 }
 
-// The fewest seconds in all with which no device takes longer than `most_s`; of whole layers or of
-// any parts of them. Empty if they do not fit.
+// Returns the split with the least total time in which no device takes longer than `most_s`; of
+// whole layers or of any parts of them. Empty if they do not fit.
 std::vector<double> shared_out(const ChainProblem& problem, double most_s, bool whole) {
   std::vector<double> layers(problem.devices.size(), 1.0);
   std::vector<std::size_t> fastest(layers.size());
@@ -77,7 +77,7 @@ double period(const ChainProblem& problem, const ChainPart& layers, const ChainP
                    layers.most_s, order.most_s});
 }
 
-// What any device's channel may be occupied by, each once and ascending.
+// Returns the possible occupancies of channels, each once and ascending.
 std::vector<double> channel_times(const ChainProblem& problem) {
   std::vector<double> times;
   for (std::size_t a = 0; a < problem.devices.size(); ++a) {
@@ -90,7 +90,7 @@ std::vector<double> channel_times(const ChainProblem& problem) {
   return times;
 }
 
-// The shortest round over channels that are occupied for at most `most_s`; empty if there is none.
+// Returns the shortest round over channels with occupancy at most `most_s`; empty if there is none.
 std::vector<std::size_t> shortest_round(const ChainProblem& problem, double most_s) {
   const std::size_t n = problem.devices.size();
   const std::size_t others = n - 1;  // device d is bit d - 1
@@ -139,7 +139,7 @@ std::vector<std::size_t> shortest_round(const ChainProblem& problem, double most
   return order;
 }
 
-// The devices as they are given come first, so that no other order is taken that is no better.
+// Devices in the given order first, so that no equally good order replaces it.
 std::vector<std::size_t> given_order(const ChainProblem& problem) {
   std::vector<std::size_t> order(problem.devices.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -149,7 +149,7 @@ std::vector<std::size_t> given_order(const ChainProblem& problem) {
 struct Choice {
   double period_s = kNever;
   double round_s = kNever;
-  // Whether it is shorter by more than rounding, or as short with a shorter round.
+  // Returns whether the period is shorter by more than rounding, or equal with a shorter round.
   [[nodiscard]] bool better_than(const Choice& other) const {
     if (period_s < other.period_s * (1.0 - kChainRounding)) return true;
     return period_s <= other.period_s * (1.0 + kChainRounding) &&
@@ -213,8 +213,8 @@ ChainPart least_messages(const ChainProblem& problem,
   return least;
 }
 
-// The least period with parts of layers: where the round, which falls with the time that each
-// device may take, and that time meet.
+// Returns the least period with parts of layers: where the round, which falls with each device's
+// time, meets that time.
 double bound(const ChainProblem& problem, const ChainPart& messages, double high) {
   double low = 0.0;
   for (int i = 0; i < 100; ++i) {

@@ -20,7 +20,7 @@ std::int64_t units_within(const DivisionDevice& device, double seconds, std::int
   const double more = (seconds - device.first_s) / device.next_s;
   if (more >= static_cast<double>(most)) return most;
   auto units = 1 + static_cast<std::int64_t>(more);
-  // A time that was computed for so many units is enough for them, whatever division rounds to.
+  // The computed time of so many units suffices for them, whatever division rounds to.
   if (units < most && device.units_s(units + 1) <= seconds) ++units;
   return std::min(units, most);
 }
@@ -30,8 +30,8 @@ class Divider {
   explicit Divider(const DivisionProblem& problem)
       : problem_(&problem), states_(static_cast<std::size_t>(problem.heads) + 1) {}
 
-  // Whether all heads and units find a place where device d takes at most cap(d, h, extra) units
-  // beside h heads; negative: not those heads.
+  // Returns whether all heads and units can be placed if device d takes at most cap(d, h, extra)
+  // units beside h heads; negative: not that many heads.
   template <class Cap>
   bool fits(const Cap& cap) {
     const DivisionProblem& p = *problem_;
@@ -81,11 +81,10 @@ class Divider {
   }
 
   [[nodiscard]] std::int64_t least_units(std::int64_t heads) const {
-    return std::max(problem_->least_units,
-                    std::int64_t{problem_->nobody_idle && heads == 0 ? 1 : 0});
+    return std::max(problem_->least_units, std::int64_t{problem_->all_busy && heads == 0 ? 1 : 0});
   }
 
-  // Whether heads [begin, begin + count) touch one key/value head more than they need.
+  // Returns whether heads [begin, begin + count) touch one key/value head more than necessary.
   [[nodiscard]] std::size_t extra_of(std::int64_t begin, std::int64_t count) const {
     if (count == 0 || problem_->group == 1) return 0;
     const std::int64_t g = problem_->group;
@@ -106,7 +105,7 @@ struct Limits {
 };
 
 auto cap_within(const DivisionProblem& problem, Limits limits) {
-  // What time allows does not depend on heads.
+  // The limits of time do not depend on heads.
   std::vector<std::int64_t> allowed;
   for (const DivisionDevice& device : problem.devices)
     allowed.push_back(units_within(device, limits.units_s, problem.units));
@@ -128,7 +127,7 @@ std::vector<double> head_times(const DivisionProblem& problem) {
   return times;
 }
 
-// Units by device beside `heads`, within `limits`: what may be left of it is taken from the latest.
+// Returns units by device beside `heads`, within `limits`; the surplus is taken from the latest.
 std::vector<std::int64_t> deal(const DivisionProblem& problem, const Divider& divider,
                                const std::vector<std::int64_t>& heads, Limits limits) {
   std::vector<std::int64_t> units;
@@ -242,7 +241,7 @@ std::optional<Division> least_stragglers(const DivisionProblem& problem) {
     require(enough(limits), "division: what was enough is enough");
     std::vector<std::int64_t> heads = divider.heads();
     std::vector<std::int64_t> units = deal(problem, divider, heads, limits);
-    // Devices without heads each need a unit: with fewer units than those there is no deal.
+    // Devices without heads each need a unit: infeasible with fewer units than those.
     if (std::accumulate(units.begin(), units.end(), std::int64_t{0}) > problem.units) continue;
     Division found = measured(problem, divider, std::move(heads), std::move(units));
     if (found.heads_s + found.units_s >= least) continue;

@@ -25,7 +25,7 @@ double lateness_of(const Race& race, std::size_t phase, const Counts& counts) {
   return latest;
 }
 
-// What a device does if it may be that late.
+// Returns the units of a device if it may be that late.
 std::int64_t within(const Race& race, std::size_t phase, double late, std::size_t device,
                     std::int64_t least, std::int64_t most) {
   return std::clamp(race.units(phase, device, late + race.limit[phase][device]), least, most);
@@ -39,8 +39,9 @@ Counts within(const Race& race, std::size_t phase, double late, const Counts& le
   return counts;
 }
 
-// By one phase alone: the least lateness by halving, and the last few units one by one to whoever
-// is then the earliest. Exact, as times grow with units. `least` <= `most`, whose sum suffices.
+// By one phase alone: the least lateness by halving, and the last few units one by one to the
+// device that is then the earliest. Exact, as times grow with units. `least` <= `most`, whose sum
+// suffices.
 Counts earliest_of(const Race& race, std::size_t phase, const Counts& least, const Counts& most,
                    std::int64_t total) {
   double low = std::numeric_limits<double>::infinity();

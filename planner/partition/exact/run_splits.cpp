@@ -35,8 +35,8 @@ class Runs {
     }
   }
 
-  // The least seconds in all with which no stage takes longer than `most_s`, and where each run
-  // ends; infinite if none fit.
+  // Returns the least total time in which no stage takes longer than `most_s`, and the ends of
+  // runs; infinite if none fit.
   double least(double most_s, std::vector<std::int64_t>& counts) const {
     const std::size_t n = busy_s_.size();
     std::vector<double> best(layers_ + 1, kNever);  // of the stages so far, up to each layer
@@ -116,11 +116,11 @@ std::optional<std::vector<std::int64_t>> fastest_runs(const RunProblem& problem)
   return counts;
 }
 
-std::vector<std::int32_t> first_alike(const model::Transformer& transformer) {
+std::vector<std::int32_t> first_equal_layers(const model::Transformer& transformer) {
   std::vector<std::pair<model::Transformer, std::int32_t>> kinds;
   std::vector<std::int32_t> first;
   for (std::int32_t layer = 0; layer < transformer.layers; ++layer) {
-    model::Transformer like = all_like(transformer, layer, 1);
+    model::Transformer like = uniform_model(transformer, layer, 1);
     auto kind = std::ranges::find(kinds, like, [](const auto& known) { return known.first; });
     if (kind == kinds.end()) kind = kinds.insert(kind, {std::move(like), layer});
     first.push_back(kind->second);
@@ -128,8 +128,8 @@ std::vector<std::int32_t> first_alike(const model::Transformer& transformer) {
   return first;
 }
 
-model::Transformer all_like(const model::Transformer& transformer, std::int32_t layer,
-                            std::int64_t count) {
+model::Transformer uniform_model(const model::Transformer& transformer, std::int32_t layer,
+                                 std::int64_t count) {
   model::Transformer made = transformer;
   made.layers = count;
   for (std::vector<bool>* const by_layer : {&made.windowed, &made.unrotated}) {

@@ -8,7 +8,7 @@
 namespace tandem::planner {
 namespace {
 
-// What `count` layers more would cost a device that has `has`.
+// Returns the cost of `count` further layers on a device that has `has`.
 double cost_of_more(const StreamingDevice& device, std::int64_t has, std::int64_t count) {
   if (has + count > device.most) return kNever;
   const auto streamed = [&](std::int64_t n) {
@@ -64,7 +64,7 @@ std::optional<std::vector<std::int64_t>> overlapped_layers(std::span<const Strea
     bool fits = missing >= 0;
     for (const std::size_t d : fastest) {
       const StreamingDevice& device = devices[d];
-      // Of a disk that takes no time any number.
+      // A disk of zero time allows any number.
       const double room = device.load_s > 0.0 ? disk_s * (1.0 + 1e-12) / device.load_s : 1e18;
       const std::int64_t most =
           room >= static_cast<double>(device.most - device.resident)

@@ -1,14 +1,14 @@
 #pragma once
 
-// What searches compare times with.
+// Comparison of times in searches.
 
 #include <limits>
 
 namespace tandem::planner {
 
-// The time in seconds of what does not fit, or cannot be.
+// The time, in seconds, of an infeasible candidate.
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
-// A time is shorter than another if it is below this share of it: what is less than that is
+// A time is shorter than another only if it is below this fraction of it: smaller differences are
 // rounding.
 inline constexpr double kBetter = 1.0 - 1e-9;
 

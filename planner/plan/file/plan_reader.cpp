@@ -97,7 +97,7 @@ Window read_window(const JsonValue& value) {
   return {.blocks = count("blocks"), .retain = count("retain")};
 }
 
-// Positive or not is the cluster's to say.
+// The cluster checks the sign.
 double read_number(const JsonValue& value, std::string_view key) {
   return value.at(key).number(-kMaxNumber, kMaxNumber);
 }
@@ -196,7 +196,7 @@ model::WeightFormat read_format(const JsonValue& name) {
   return *format;
 }
 
-// Of single layers: matrices by the layer's number.
+// Reads formats of single layers: matrices by the layer's number.
 void read_exceptions(const JsonValue& value, std::int64_t layers, model::WeightFormats& formats) {
   std::int64_t known = 0;
   for (std::int32_t layer = 0; layer < layers; ++layer) {
@@ -316,7 +316,7 @@ SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluste
   const auto read_ratio = [&](const JsonValue& ratio) -> DropRatio {
     if (!ratio.json().is_array()) return {.parts = {read_part(ratio)}};
     DropRatio by_head{.parts = read_all(ratio, limits::kNetwork, read_part)};
-    // One part would stand for all heads; other lengths are the plan's to check.
+    // One part would stand for all heads; the plan checks other lengths.
     if (by_head.parts.size() == 1 && kv_heads != 1)
       ratio.fail("a number, or one for each of the " + std::to_string(kv_heads) +
                  " key/value heads");
@@ -415,7 +415,7 @@ PlanFile parse_plan_file(std::string_view text, std::string_view source) {
     if (file.service) file.service->validate(file.plan);
     return file;
   } catch (const Error& error) {
-    // What the parts say of themselves (a cluster, a share) does not name the file.
+    // Messages of the parts (a cluster, a share) do not name the file.
     const std::string message = error.what();
     if (message.starts_with(document.source())) throw;
     throw Error(document.source() + ": " + message);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Words of the plan's JSON that are both written and read.
+// Words of the plan's JSON that reader and writer share.
 
 #include <array>
 #include <string_view>

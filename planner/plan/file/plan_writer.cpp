@@ -60,7 +60,7 @@ Json to_json(const model::Device& device) {
   return json;
 }
 
-// What a link does not have, it does not say.
+// Omits absent properties of a link.
 Json to_json(const model::Link& link) {
   Json json{{"name", link.name},
             {"latency_s", link.latency.value()},
@@ -126,8 +126,8 @@ Json to_json(const std::string& name, const DevicePlan& device,
   return json;
 }
 
-// Formats of weights and of the cache are told where they are not f32, so that what does not know
-// of them refuses them.
+// Formats of weights and of the cache are written where they are not f32, so that what does not
+// know of them refuses them.
 Json model_json(const model::Transformer& transformer) {
   Json json{{"name", transformer.name},
             {"config", Json::parse(model::to_config_json(transformer))}};

@@ -1,6 +1,5 @@
-// As many requests as there is room for begin together, when the last of them is there; the next
-// ones when all of these have ended. Those that end earlier leave the steps, so no rows are
-// computed in vain.
+// As many requests as fit begin together, once the last of them has arrived; the next ones when all
+// of these have ended. Requests that end earlier leave the steps, so no rows are computed in vain.
 
 #include <algorithm>
 

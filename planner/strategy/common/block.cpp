@@ -167,9 +167,9 @@ TaskIndex DeviceTasks::norm_rows(WeightBlock block, std::int32_t layer, Range ro
 }
 
 TaskIndex DeviceTasks::first_product(WeightBlock block, std::int32_t layer, Range rows,
-                                     Range columns, std::int16_t visitor) {
-  return append(model::first_product_task(extent(layer, rows, columns), block, normed_, visitor),
-                -1);
+                                     Range columns, std::int16_t weights_slot) {
+  return append(
+      model::first_product_task(extent(layer, rows, columns), block, normed_, weights_slot), -1);
 }
 
 Task DeviceTasks::attend_task(std::int32_t layer, Range rows, Range heads) const {
@@ -188,9 +188,9 @@ TaskIndex DeviceTasks::second_product(WeightBlock block, std::int32_t layer, Ran
 }
 
 TaskIndex DeviceTasks::add_product(WeightBlock block, std::int32_t layer, Range rows, Range columns,
-                                   std::int16_t visitor) {
+                                   std::int16_t weights_slot) {
   const TaskIndex product = append(
-      model::second_product_task(extent(layer, rows, columns), block, kReceive, visitor), -1);
+      model::second_product_task(extent(layer, rows, columns), block, kReceive, weights_slot), -1);
   return append(
       model::add_task(extent(layer, rows, hidden_columns(*transformer_)), kReceive, kPartial),
       product);
@@ -226,7 +226,7 @@ TaskIndex DeviceTasks::finish(TaskIndex after) {
 std::vector<std::span<const Range>> DeviceTasks::passes(std::span<const Range> runs) const {
   std::vector<std::span<const Range>> some;
   if (window_ != nullptr && window_->fetches(device_)) {
-    // Tiles come from the disk once, for all rows: each keeps its logits.
+    // Tiles are read from the disk once, for all rows: each keeps its logits.
     if (!runs.empty()) some.push_back(runs);
   } else {
     for (std::size_t i = 0; i < runs.size(); ++i) some.push_back(runs.subspan(i, 1));

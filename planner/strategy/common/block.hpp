@@ -12,45 +12,47 @@
 
 namespace tandem::planner {
 
-// Appends tasks of one device to a graph. Every call returns the index of its last task. `after` is
-// the task that the first one depends on (-1: none); the rest follow one another. Strategies that
-// part rows as well compose a block of its pieces, each one task on some rows, which waits for what
-// `wait` names.
+// Appends tasks of one device to a graph. Every call returns the index of its last task. The first
+// task depends on `after` (-1: none), each other task on the one before. Strategies that split rows
+// compose a block of its pieces instead: single tasks on some rows, with the dependencies that
+// `wait` adds.
 class DeviceTasks {
  public:
-  // `window`: loads and releases what the device streams, for as long as this; null: nothing is.
+  // `window`: loads and releases the device's streamed weights, outlives this; null: no streaming.
   DeviceTasks(model::TaskGraph& graph, const model::Transformer& transformer,
               model::DeviceIndex device, WindowTasks* window = nullptr);
 
   // hidden = embedding of the batch's tokens.
   model::TaskIndex embed();
-  // partial = what the query heads `heads` add to hidden (norm, Q/K/V, attention, output).
+  // partial = the contribution of query heads `heads` to hidden (norm, Q/K/V, attention, output).
   model::TaskIndex attention(std::int32_t layer, model::Range heads, model::TaskIndex after);
-  // partial = what the FFN columns `columns` add to hidden (norm, up, down).
+  // partial = the contribution of FFN columns `columns` to hidden (norm, up, down).
   model::TaskIndex ffn(std::int32_t layer, model::Range columns, model::TaskIndex after);
-  // What a device must do for a block that it has no share in, if it goes on with the residual
-  // stream: the block's norm where the stream continues from it (NormPlace::after), else nothing.
+  // Appends what a device needs of a block without a share in it to continue the residual stream:
+  // the block's norm if the stream continues from it (NormPlace::after), else nothing.
   model::TaskIndex pass_by(model::WeightBlock block, std::int32_t layer, model::TaskIndex after);
-  // hidden += partial, the sum of `block` that is there `after`; normalised before where the
-  // architecture has it.
+  // hidden += partial, the sum of `block`, ready after `after`; normalised first if the
+  // architecture does so.
   model::TaskIndex add_partial(model::WeightBlock block, std::int32_t layer,
                                model::TaskIndex after);
-  // The same after all of `sum`; also after `hidden_ready`, the task that wrote hidden, unless -1.
+  // The same after all tasks of `sum` and after `hidden_ready`, the task that wrote hidden (-1:
+  // none).
   model::TaskIndex add_partial(model::WeightBlock block, std::int32_t layer,
                                std::span<const model::TaskIndex> sum,
                                model::TaskIndex hidden_ready);
-  // The step's result. Of a decoder the next token of every segment: final norm, LM head and
-  // sampling of the segments' last rows; adjacent last rows (decoding several sequences) share one
-  // pass over the head's weights. Of an encoder all rows' hidden states: the final norm.
+  // Appends the step's result. Decoder: the next token of every segment, by final norm, LM head and
+  // sampling of the segments' last rows; adjacent last rows (several sequences decoding) share one
+  // pass over the head's weights. Encoder: all rows' hidden states after the final norm.
   model::TaskIndex finish(model::TaskIndex after);
 
-  // The pieces of a decoder's finish, of `runs` (sampled_runs). Which of them pass over the head
-  // together: all where its tiles are streamed, else one after the other.
+  // The pieces of a decoder's epilogue for `runs` (sampled_runs). passes() groups runs that share a
+  // pass over the head: all of them if its tiles stream, else each has its own.
   [[nodiscard]] std::vector<std::span<const model::Range>> passes(
       std::span<const model::Range> runs) const;
-  // Final norm and logits, of the rows of the vocabulary that the device holds.
+  // Final norm and logits for the vocabulary rows that the device holds.
   model::TaskIndex logits(std::span<const model::Range> runs, model::TaskIndex after);
-  // Of logits; or of candidates, which are the columns `all`, the first device's `columns`.
+  // Samples from logits, or from candidates: columns `all`, of which `columns` are the first
+  // device's.
   model::TaskIndex sample(std::span<const model::Range> runs, model::TaskIndex after);
   model::TaskIndex sample(std::span<const model::Range> runs, model::Range all, model::Range chosen,
                           model::TaskIndex after);
@@ -58,37 +60,38 @@ class DeviceTasks {
   model::TaskIndex shortlist(std::span<const model::Range> runs, model::Range vocabulary,
                              model::Range chosen, model::TaskIndex after);
 
-  // The next task of this device's cpu also waits for these; -1 is none.
+  // Makes the next task of this device's cpu also depend on these; -1 is none.
   void wait(model::TaskIndex task);
   void wait(std::span<const model::TaskIndex> tasks);
-  // Before a block's first piece: the load of its weights, if they stream, for which that waits.
+  // Before a block's first piece: loads its weights if they stream, and makes that piece wait.
   void begin_block(model::WeightBlock block, std::int32_t layer, model::Range columns);
-  // After its last one, `last`: the weights may go.
+  // After a block's last piece, `last`: releases its weights.
   void end_block(model::TaskIndex last) { computed(last); }
-  // What the norm writes and the first product reads.
+  // The output of norms and input of first products.
   [[nodiscard]] model::BufferRef normed() const { return normed_; }
   // `columns` of a block: query heads of attention, columns of the FFN.
   model::TaskIndex norm_rows(model::WeightBlock block, std::int32_t layer, model::Range rows);
-  // Q, K and V; or the up projection.
-  // `visitor`: the slot of the weights that are multiplied by (model::Task::visitor).
+  // Q, K and V; or the up projection. `weights_slot`: the slot of the weights that are multiplied
+  // by (model::Task::weights_slot).
   model::TaskIndex first_product(model::WeightBlock block, std::int32_t layer, model::Range rows,
-                                 model::Range columns, std::int16_t visitor = 0);
+                                 model::Range columns, std::int16_t weights_slot = 0);
   model::TaskIndex attend(std::int32_t layer, model::Range rows, model::Range heads);
   // partial = the output projection; or the down projection.
   model::TaskIndex second_product(model::WeightBlock block, std::int32_t layer, model::Range rows,
                                   model::Range columns);
-  // partial += the same of a visitor's weights, by way of the first receive buffer.
+  // partial += the product with the gathered weights in `weights_slot`, through the first receive
+  // buffer.
   model::TaskIndex add_product(model::WeightBlock block, std::int32_t layer, model::Range rows,
-                               model::Range columns, std::int16_t visitor);
-  // hidden += partial, which is there with `sum`.
+                               model::Range columns, std::int16_t weights_slot);
+  // hidden += partial, ready after `sum`.
   model::TaskIndex add_rows(model::WeightBlock block, std::int32_t layer, model::Range rows,
                             std::span<const model::TaskIndex> sum);
-  // What follows the attention of rows that the device computes alone, with all of the layer's
-  // weights in memory: the output projection and the FFN, each added to hidden.
+  // The part of a layer after attention, for rows that the device computes alone with all of the
+  // layer's weights: output projection and FFN, each added to hidden.
   model::TaskIndex after_attention(std::int32_t layer, model::Range rows);
 
  private:
-  // What a block's sum waits for, after it is normalised in its place.
+  // Returns the tasks that a block's sum waits for, after normalising it in place.
   std::vector<model::TaskIndex> normed_sum(model::WeightBlock block, std::int32_t layer,
                                            model::Range rows,
                                            std::span<const model::TaskIndex> sum);
@@ -96,7 +99,7 @@ class DeviceTasks {
                                         model::Range heads) const;
   [[nodiscard]] model::TaskExtent extent(std::int32_t layer, model::Range rows,
                                          model::Range columns) const;
-  // Also after `load`, unless -1.
+  // Also depends on `load`, unless -1.
   model::TaskIndex append(const model::Task& task, model::TaskIndex after,
                           model::TaskIndex load = -1);
   model::TaskIndex norm(model::WeightBlock block, std::int32_t layer, model::Range rows,
@@ -113,11 +116,11 @@ class DeviceTasks {
   std::vector<model::TaskIndex> awaited_{};  // by the next task
 };
 
-// The sampled rows of every segment, one run for each LM head: adjacent rows of different segments
-// are joined, those of one segment, which has one row of logits, are not.
+// Returns the sampled rows of every segment, in runs that share an LM head pass: adjacent rows of
+// different segments are joined. Rows of one segment are not, as it has one row of logits.
 [[nodiscard]] std::vector<model::Range> sampled_runs(const model::Batch& batch);
 
-// Rows of the residual stream, from one device to the same rows of another.
+// Sends rows of the residual stream from one device to the same rows of another.
 model::TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transformer,
                              model::DeviceIndex from, model::DeviceIndex to, model::Range rows,
                              model::TaskIndex after);

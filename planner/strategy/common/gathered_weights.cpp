@@ -25,7 +25,7 @@ using model::WeightBlock;
 
 constexpr std::array kBlocks{WeightBlock::attention, WeightBlock::ffn};
 
-// What a device has of such a block: query heads, FFN columns.
+// Returns a device's part of such a block: query heads, FFN columns.
 Range held(const model::Share& share, WeightBlock block) {
   return block == WeightBlock::attention ? share.heads : share.columns;
 }
@@ -52,7 +52,7 @@ std::vector<model::BufferDeclaration> gathering_buffers(const Plan& plan, Device
     for (const WeightBlock block : kBlocks) {
       const std::int64_t bytes = owner == device ? 0 : largest_block(plan, block, owner);
       if (bytes == 0) continue;
-      buffers.push_back({.name = {BufferKind::visiting, slot_of(block, owner)},
+      buffers.push_back({.name = {BufferKind::gathered_weights, slot_of(block, owner)},
                          .rows = model::RowCount::one,
                          .columns = bytes,
                          .format = model::ElementFormat::bytes});
@@ -145,7 +145,7 @@ void GatheredWeights::used(WeightBlock block, std::size_t rank, TaskIndex last) 
   for (std::size_t of = 0; of < devices_.size(); ++of) visits_[place(block, of, rank)].used = last;
 }
 
-std::int16_t GatheredWeights::visitor(WeightBlock block, std::size_t of) const {
+std::int16_t GatheredWeights::weights_slot(WeightBlock block, std::size_t of) const {
   return slot_of(block, devices_[of]);
 }
 

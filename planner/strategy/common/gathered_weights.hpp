@@ -1,6 +1,6 @@
 #pragma once
 
-// Weights that lie split over devices, on their way to devices that compute with all of them.
+// Gathers weights that are split over devices to devices that compute with all of them.
 
 #include <span>
 #include <vector>
@@ -10,42 +10,44 @@
 
 namespace tandem::planner {
 
-// What a device that holds `share` of `plan` declares besides: for each other device room for one
-// block of attention and one of the FFN, as that has them in memory, and a receive buffer for what
-// they give. Without the others' shares, which a plan without devices has not, only the latter.
+// Returns what a device with `share` of `plan` declares for gathering: for each other device memory
+// for one block of attention and one of the FFN, as stored there, and a receive buffer for their
+// partial results. Without the others' shares (a plan without devices), only the latter.
 [[nodiscard]] std::vector<model::BufferDeclaration> gathering_buffers(const Plan& plan,
                                                                       model::DeviceIndex device);
 
-// Throws Error if a block of a layer is too large to travel: 2 GiB or more.
+// Throws Error if a block of a layer is too large for a message: 2 GiB or more.
 void check_gathered_blocks(const Plan& plan);
 
-// Appends the transfers by which every device gets the blocks of all others, a block of a layer
-// after another. A block's place is free once the same block of the layer before has been used;
-// then its device asks for the next one, by one number of its residual stream (4 bytes), so that
-// nobody sends ahead of that and what is asked for travels while others are computed. The first
-// layer's come unasked.
+// Appends the transfers by which every device receives the blocks of all others, one block of a
+// layer after another. A slot is free once the same block of the previous layer has been used; its
+// device then requests the next one with one number of its residual stream (4 bytes). No device
+// sends before that request, and requested blocks travel while others are computed. The first
+// layer's blocks need no request.
 class GatheredWeights {
  public:
-  // `devices`: by rank; they and `graph` and `plan` outlive it. `asking`: by rank, a row of its
-  // own that nobody else uses. Throws Error as check_gathered_blocks.
+  // `devices`: by rank; they, `graph` and `plan` outlive this. `asking`: by rank, a row of its own
+  // that no other task uses. Throws Error as check_gathered_blocks.
   GatheredWeights(model::TaskGraph& graph, const Plan& plan,
                   std::span<const model::DeviceIndex> devices, std::vector<std::int32_t> asking);
 
-  // `rank` sends the first layer's, which nobody asks for, after this task: when it knows of the
-  // step.
+  // Sets the task after which `rank` sends the first layer's blocks, which need no request: the one
+  // that makes it aware of the step.
   void begins(std::size_t rank, model::TaskIndex first);
-  // The ranks whose shares `rank` computes with, in that order, which fixes its sums: its own, then
-  // those behind it in turn. If all send in that order, each is sent to once at any time.
+  // Returns the ranks in the order in which `rank` computes with their shares, which fixes its
+  // sums: its own, then the ranks after it, cyclically. If all send in that order, each rank
+  // receives from one sender at a time.
   [[nodiscard]] std::vector<std::size_t> order(std::size_t rank) const;
-  // `block` of `layer`, to the ranks that `wanted` is true of.
+  // Sends `block` of `layer` to the ranks that `wanted` selects.
   void send(model::WeightBlock block, std::int32_t layer, const std::vector<bool>& wanted);
-  // The transfer that last brought that of rank `of` to `rank`; -1: it is its own.
+  // Returns the last transfer of rank `of`'s block to `rank`; -1 for its own.
   [[nodiscard]] model::TaskIndex arrival(model::WeightBlock block, std::size_t of,
                                          std::size_t rank) const;
-  // `rank` needs those of all others no longer after this task, its residual stream being there.
+  // Ends the use of all others' blocks at `rank` with task `last`, when its residual stream is
+  // ready.
   void used(model::WeightBlock block, std::size_t rank, model::TaskIndex last);
-  // Where that of rank `of` visits others (model::Task::visitor).
-  [[nodiscard]] std::int16_t visitor(model::WeightBlock block, std::size_t of) const;
+  // Returns the slot of rank `of`'s block (model::Task::weights_slot).
+  [[nodiscard]] std::int16_t weights_slot(model::WeightBlock block, std::size_t of) const;
 
  private:
   struct Visit {

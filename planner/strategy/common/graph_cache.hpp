@@ -1,6 +1,6 @@
 #pragma once
 
-// Graphs by the structure of their batch, made when they are first asked for.
+// Task graphs by the structure of their batch, lowered on first use.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace tandem::planner {
 
 class GraphCache : public model::GraphSource {
  public:
-  static constexpr std::size_t kMost = 32;  // structures that are kept, the last ones asked for
-  // `plan` must outlive this. `forget` is told each graph that is about to go.
+  static constexpr std::size_t kMost = 32;  // cached structures; the least recently used goes first
+  // `plan` must outlive this. `forget` is called with each graph before it is evicted.
   explicit GraphCache(const Plan& plan,
                       std::function<void(const model::TaskGraph&)> forget = nullptr)
       : plan_(&plan), forget_(std::move(forget)) {}
@@ -32,10 +32,10 @@ class GraphCache : public model::GraphSource {
  private:
   const Plan* plan_;
   std::function<void(const model::TaskGraph&)> forget_;
-  std::list<std::pair<Structure, model::TaskGraph>> graphs_;  // the last one asked for first
+  std::list<std::pair<Structure, model::TaskGraph>> graphs_;  // most recently used first
 };
 
-// Steps that were made, one after the other.
+// Recorded steps, in order.
 class ScheduledSteps : public model::Steps {
  public:
   // `plan` must outlive this.

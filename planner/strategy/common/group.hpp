@@ -1,7 +1,7 @@
 #pragma once
 
-// Devices that compute the same layers together, by heads and FFN columns: all of them in strategy
-// `tensor`, those of a stage in a pipeline.
+// Devices that compute the same layers together, by heads and FFN columns: all devices in strategy
+// `tensor`, the devices of a stage in a pipeline.
 
 #include <vector>
 
@@ -10,20 +10,20 @@
 
 namespace tandem::planner {
 
-// A group of one makes no sums.
+// A group of one has no sums.
 class DeviceGroup {
  public:
-  // `root`, one of `devices` (which ascend), is the first of them in the plan's layout: it gets
-  // what the group computes. All arguments outlive this.
+  // `root`, one of `devices` (ascending), is the first of them in the plan's layout and receives
+  // the group's result. All arguments outlive this.
   DeviceGroup(model::TaskGraph& graph, const Plan& plan, WindowTasks& window,
               model::DeviceIndex root, const std::vector<model::DeviceIndex>& devices);
 
-  // The residual stream, which `root` has after `ready`, to those of the group who lack it.
+  // Sends the residual stream, which `root` has after `ready`, to the other devices of the group.
   void receive(model::TaskIndex ready);
-  // The layers, two sums in each, the last one for the root and, if `to_head`, for those who hold
-  // rows of the LM head. Returns the task after which the root has the residual stream.
+  // Appends the layers, with two sums each. The last sum goes to the root and, if `to_head`, to
+  // devices with rows of the LM head. Returns the task after which the root has the result.
   model::TaskIndex compute(model::Range layers, bool to_head = false);
-  // By device of the plan, the task after which it has that stream; -1: it did not get it.
+  // Returns, by device of the plan, the task after which it has that result; -1: not received.
   [[nodiscard]] std::vector<model::TaskIndex> replicas() const;
 
  private:
@@ -35,7 +35,7 @@ class DeviceGroup {
   const Plan* plan_;
   model::DeviceIndex root_;
   Allreduce allreduce_;
-  std::vector<DeviceTasks> tasks_;  // by place in the group, as are the others
+  std::vector<DeviceTasks> tasks_;  // by index in the group, as are the others
   std::vector<Participant> participants_;
   std::vector<model::TaskIndex> ready_;  // the last task of each
 };

@@ -23,7 +23,7 @@ std::vector<Range> by_segment(const model::Batch& batch) {
   return ranges;
 }
 
-// A device beside the master with rows of the head.
+// A device other than the master with rows of the head.
 struct Helper {
   DeviceIndex device;
   Range vocabulary;
@@ -59,7 +59,7 @@ class SplitHead {
     return some;
   }
 
-  // The residual stream to those who lack it.
+  // Sends the residual stream to devices without it.
   void begin(std::span<const TaskIndex> after, const std::vector<TaskIndex>& replicas) {
     if (runs_.empty()) return;
     for (Helper& helper : helpers_) {
@@ -74,12 +74,11 @@ class SplitHead {
     }
   }
 
-  // The logits of `runs`, or the best of them, on their way to the master; returns what it has them
-  // with.
+  // Sends the logits of `runs`, or the best of them, to the master; returns the arrivals.
   [[nodiscard]] std::vector<TaskIndex> send(std::span<const Range> runs) {
     std::vector<TaskIndex> arrivals;
-    // With many rows at once, a message for each segment's: so many sequences need room for so many
-    // messages, however their rows lie, and a text for one.
+    // With many rows at once, one message for each segment's: so many sequences need room for so
+    // many messages, wherever their rows are, and a text for one.
     const std::vector<Range> messages =
         at_once_ ? by_segment(graph_->batch()) : std::vector<Range>(runs.begin(), runs.end());
     for (Helper& helper : helpers_) {

@@ -10,8 +10,8 @@
 namespace tandem::planner {
 namespace {
 
-// Where candidates are sent, each device has logits of its own rows of the head alone, and the
-// master room for all devices' candidates.
+// With candidates, each device has logits of its own rows of the head only, and the master memory
+// for all devices' candidates.
 void declare(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex d,
              model::BufferDeclaration buffer) {
   if (buffer.name.kind != model::BufferKind::logits || plan.candidates == 0)
@@ -152,7 +152,7 @@ const model::TaskGraph& GenerationSteps::graph(std::int32_t i) {
 }
 
 std::optional<std::vector<model::Channel>> GenerationSteps::channels() {
-  // All steps after the prompt are of one structure.
+  // All steps after the prompt have one structure.
   std::vector<const model::TaskGraph*> graphs;
   for (std::int32_t i = 0; i < std::min(count(), 2); ++i) graphs.push_back(&graph(i));
   return model::channels_of(graphs);

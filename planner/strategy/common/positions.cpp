@@ -34,11 +34,11 @@ DeviceIndex device_with_room(const Plan& plan) {
 }
 
 struct RowSeconds {
-  double besides = 0.0;  // of a row, attention apart
-  double key = 0.0;      // of a row that attends a key
+  double without_keys = 0.0;  // of a row, attention apart
+  double key = 0.0;           // of a row that attends a key
 };
 
-// Of one layer of the plan's prompt.
+// For one layer of the plan's prompt.
 RowSeconds row_seconds(const Plan& plan, DeviceIndex device) {
   const model::CostModel costs = plan.cost_model();
   const auto rows = static_cast<std::int32_t>(plan.workload.prompt_tokens);
@@ -48,10 +48,10 @@ RowSeconds row_seconds(const Plan& plan, DeviceIndex device) {
   tasks.ffn(0, all(plan.model.intermediate), attended);
   RowSeconds seconds;
   for (const Task& task : graph.tasks()) {
-    (task.kind == model::TaskKind::attend ? seconds.key : seconds.besides) +=
+    (task.kind == model::TaskKind::attend ? seconds.key : seconds.without_keys) +=
         costs.compute_time(graph.batch(), task).value();
   }
-  seconds.besides /= rows;
+  seconds.without_keys /= rows;
   seconds.key /= rows * (rows + 1.0) / 2.0;
   return seconds;
 }
@@ -108,7 +108,7 @@ std::vector<DeviceIndex> position_order(const Plan& plan) {
   return devices;
 }
 
-bool parts_positions(const Plan& plan) {
+bool splits_prompt(const Plan& plan) {
   return plan.workload.prompt_tokens >= std::int64_t{2} * plan.cluster.size();
 }
 
@@ -117,7 +117,7 @@ std::vector<std::int64_t> positions_in_proportion(const Plan& plan,
   const std::vector<DeviceIndex> order = position_order(plan);
   std::vector<std::int64_t> counts(order.size());
   const std::int64_t prompt = plan.workload.prompt_tokens;
-  if (!parts_positions(plan)) {
+  if (!splits_prompt(plan)) {
     counts[static_cast<std::size_t>(order.back())] = prompt;
     return counts;
   }
@@ -137,13 +137,13 @@ std::vector<std::int64_t> positions_by_prompt_work(const Plan& plan) {
   std::vector<RowSeconds> seconds;
   seconds.reserve(order.size());
   for (const DeviceIndex device : order) seconds.push_back(row_seconds(plan, device));
-  // Positions of each part if it takes no longer than `limit`.
+  // Returns the positions of each part if it takes no longer than `limit`.
   const auto within = [&](double limit) {
     std::vector<double> sizes;
     sizes.reserve(seconds.size());
     double left = prompt;
     for (const RowSeconds& of : seconds) {
-      const double linear = of.besides + of.key * left;
+      const double linear = of.without_keys + of.key * left;
       const double square = linear * linear - 2.0 * of.key * limit;
       double size = square <= 0.0 ? left : 2.0 * limit / (linear + std::sqrt(square));
       size = std::min(size, left);

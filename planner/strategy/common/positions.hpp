@@ -1,6 +1,6 @@
 #pragma once
 
-// A prompt's positions, dealt to the devices of a plan whose strategy parts caches
+// The partition of a prompt's positions over devices, for strategies that split caches by position
 // (KvCache::by_position).
 
 #include <cstdint>
@@ -10,34 +10,34 @@
 
 namespace tandem::planner {
 
-// Who owns a position keeps its keys and values and computes the row that stands there (CSPS's
-// decode over a spread cache, "Q moves", for prompts as well). Of a prompt devices have what the
-// plan says (Share::part), one range each; positions that follow are all of the device with the
-// prompt's last.
+// The owner of a position caches its keys and values and computes its row (CSPS's decode over a
+// spread cache, "Q moves", applied to prompts as well). The plan gives each device one range of the
+// prompt (Share::part); later positions belong to the device with the end of the prompt.
 struct PositionPart {
   model::DeviceIndex device = 0;
-  model::Range positions{};  // of the last part without an end
+  model::Range positions{};  // of the last part: without an end
   bool operator==(const PositionPart&) const = default;
 };
-// The parts in the order of positions, those without any first.
+// Returns the parts in the order of positions, empty ones first.
 [[nodiscard]] std::vector<PositionPart> position_parts(const Plan& plan);
-// Throws Error unless the plan's parts follow one another over the whole prompt, with the master's
-// last where keys and values move to it once.
+// Throws Error unless the plan's parts cover the whole prompt in order, the master's last if keys
+// and values move to it once.
 void check_positions(const Plan& plan);
 
-// How a plan without shares deals them. The devices in the order of their parts: that of ranks (of
-// the collective that the plan names), but the device with room last, which has the largest memory
-// budget, the master among equals; where keys and values of all go to the master, that.
+// Returns the order of parts for a plan without shares: the order of ranks (of the plan's
+// collective), but last the device with the largest memory budget, of equal ones the master; if all
+// keys and values move to the master, the master.
 [[nodiscard]] std::vector<model::DeviceIndex> position_order(const Plan& plan);
-// Whether the prompt has two positions for each device; else all of it is the device's with room.
-[[nodiscard]] bool parts_positions(const Plan& plan);
-// How many positions of the prompt each device has, by device, in proportion to `weights`: equal
-// ones are equal parts, the larger ones first. Memory is not looked at.
+// Returns whether the prompt has two positions for each device; else the last device owns all of
+// it.
+[[nodiscard]] bool splits_prompt(const Plan& plan);
+// Returns the number of prompt positions by device, in proportion to `weights`: equal weights give
+// equal parts, the larger ones first. Ignores memory.
 [[nodiscard]] std::vector<std::int64_t> positions_in_proportion(const Plan& plan,
                                                                 const std::vector<double>& weights);
-// The same, such that what a prompt's rows and those who ask for their keys take is as even as can
-// be, by the cost model, with a causal mask: the first parts are asked by all that follow. Part i
-// of S_i positions, a_i seconds a row besides attention and b_i a row and key, P of the prompt:
+// The same, balancing by the cost model the time of a prompt's rows and of answering queries for
+// their keys. With a causal mask all later parts query the first ones. Part i has S_i positions,
+// a_i seconds a row without attention and b_i per row and key, P is the prompt's length:
 //   S_i (a_i + b_i (P - positions before it - S_i / 2)), equal for all i
 [[nodiscard]] std::vector<std::int64_t> positions_by_prompt_work(const Plan& plan);
 

@@ -28,7 +28,7 @@ std::vector<std::int32_t> parts_by_weight(std::int32_t total,
     sum += weight;
   }
   require(total >= 0 && sum > 0, "parts by weight: some weight");
-  // The method gives everybody the quota at least, so one may begin there.
+  // The method gives each at least its quota rounded down, so the loop may start there.
   std::vector<std::int32_t> sizes;
   std::int32_t left = total;
   for (const std::int64_t weight : weights) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a strategy shards. The search, validation, `auto`, flags and views ask these five fields and
-// what follows from them, never a strategy's name.
+// How a strategy shards weights, rows and caches. Search, validation, `auto`, flags and views use
+// these five fields and the predicates below, never a strategy's name.
 
 #include <cstdint>
 
@@ -39,7 +39,7 @@ struct Sharding {
   PrefillRows prefill = PrefillRows::whole;
   KvCache cache = KvCache::at_master;
   Decode decode = Decode::master;
-  // Replicated weights only: a device may lack some, which a window streams or, for a prompt, other
+  // Replicated weights only: devices may lack some, which a window streams or, for a prompt, other
   // devices send (Plan::gather_weights).
   bool gather_weights = false;
   bool operator==(const Sharding&) const = default;
@@ -56,39 +56,40 @@ struct Sharding {
   [[nodiscard]] constexpr bool divides_work() const {
     return replicates() && cache == KvCache::by_heads;
   }
-  // Prompts' positions are cached by several devices (Share::part). Such a plan serves one request,
-  // whose prompt has the plan's length and which has at most as many new tokens.
+  // Several devices cache a prompt's positions (Share::part). Such a plan serves one request, whose
+  // prompt has the plan's length, with at most the plan's new tokens.
   [[nodiscard]] constexpr bool splits_positions() const { return cache == KvCache::by_position; }
   // A plan has a partition.
   [[nodiscard]] constexpr bool has_partition() const { return cache != KvCache::at_master; }
   // A plan has an all-reduce and a layout.
   [[nodiscard]] constexpr bool has_collective() const { return splits_heads() || replicates(); }
-  // New tokens exchange nothing by it, so that a plan's one collective is of prompts.
+  // New tokens do not use the collective, so the plan's one collective is for prompts.
   [[nodiscard]] constexpr bool joins_prompts_only() const {
     return replicates() && decode != Decode::tensor;
   }
-  // Which messages a prompt has depends on the rows whose result is asked for.
+  // The messages of a prompt depend on the rows whose results are needed.
   [[nodiscard]] constexpr bool splits_rows() const {
     return prefill == PrefillRows::split || prefill == PrefillRows::split_between_halves;
   }
   // Every layer of a prompt exchanges a device's rows for its heads, and back: products can overlap
-  // with those messages (Plan::tiles), and attention can drop far rows (Plan::sparse).
+  // with these messages (Plan::tiles), and attention can drop far rows (Plan::sparse).
   [[nodiscard]] constexpr bool exchanges_rows() const {
     return splits_rows() && cache == KvCache::by_heads;
   }
-  // Of sparse attention, rows are in the order of Plan::layout; else the master has the last ones.
+  // With sparse attention, rows are in the order of Plan::layout; else the master has the last
+  // ones.
   [[nodiscard]] constexpr bool sparse_by_rank() const { return exchanges_rows() && splits_heads(); }
-  // Losses by levels and ratios are measured of it, with the master's rows last.
+  // Measured losses by levels and ratios apply to it, with the master's rows last.
   [[nodiscard]] constexpr bool measures_losses() const {
     return exchanges_rows() && !sparse_by_rank();
   }
-  // Devices beside the master may hold rows of the LM head (strategy/common/head.hpp).
+  // Devices other than the master may hold rows of the LM head (strategy/common/head.hpp).
   [[nodiscard]] constexpr bool may_split_head() const {
     return decode == Decode::tensor || decode == Decode::pipeline;
   }
   // Weights may stream through a window.
   [[nodiscard]] constexpr bool may_stream() const { return !replicates() || gather_weights; }
-  // New tokens' FFN columns may be computed by devices that do not own the token
+  // Devices other than a new token's owner may compute its FFN columns
   // (planner/search/token_ffn.hpp).
   [[nodiscard]] constexpr bool shares_token_ffn() const { return decode == Decode::owner; }
 };

@@ -59,7 +59,7 @@ std::vector<TaskIndex> attend_spread(model::TaskGraph& graph, const model::Trans
   attended.reserve(all_rows.size());
   for (const SpreadRows& own : all_rows)
     attended.push_back(attend(own.device, own.keys, own.rows, !own.others.empty(), own.projected));
-  // All that devices do for others comes before they wait for others.
+  // Devices serve others before they wait for others.
   for (std::size_t i = 0; i < all_rows.size(); ++i) {
     for (std::size_t n = 0; n < answers[i].size(); ++n) {
       const OtherKeys& other = all_rows[i].others[n];

@@ -1,7 +1,7 @@
 #pragma once
 
-// What strategies share by which keys and values lie by positions at several devices: attention
-// where the keys are, and how the keys come to one device for good.
+// Attention over a cache that is spread over devices by position, and the migration of such a cache
+// to one device. Shared by several strategies.
 
 #include <cstdint>
 #include <span>
@@ -12,12 +12,12 @@
 
 namespace tandem::planner {
 
-// Another device's keys that rows are to see.
+// Another device's keys that rows attend to.
 struct OtherKeys {
   model::DeviceIndex device = 0;
   model::Range keys{};  // positions
 };
-// Rows of one device that attend to its own keys and to others'.
+// Rows of one device, which attend to its own keys and to others'.
 struct SpreadRows {
   model::DeviceIndex device = 0;
   model::Range rows{};
@@ -25,27 +25,28 @@ struct SpreadRows {
   std::vector<OtherKeys> others{};
   model::TaskIndex projected = -1;  // their queries, and keys and values
 };
-// Appends attention of a layer, of each of `all`: queries to the others, attention at each device
-// over the keys that are there, results and softmax back and merged. Returns the last task of each.
+// Appends a layer's attention for each of `all`: queries travel to the other devices, each device
+// attends over its keys, and results with softmax travel back and are merged. Returns the last task
+// of each.
 //   bytes of rows S and another device, H heads of d, e an element: |S| (2 H d e + 8 H)
-// Devices have slot 1 of `attention` and both of `softmax`.
+// Devices need slot 1 of `attention` and both slots of `softmax`.
 [[nodiscard]] std::vector<model::TaskIndex> attend_spread(model::TaskGraph& graph,
                                                           const model::Transformer& transformer,
                                                           std::int32_t layer,
                                                           std::span<const SpreadRows> all);
 
-// Rows of a prompt, the batch's only sequence, whose keys and values `device` has.
+// Rows of a prompt, the batch's only sequence, whose keys and values `device` caches.
 struct KeptRows {
   model::DeviceIndex device = 0;
   model::Range rows{};
-  model::TaskIndex made = -1;  // after which it has those of all layers
+  model::TaskIndex made = -1;  // the task after which it has those of all layers
 };
-// Appends the migration of a cache: `owner`, who has a cache of all positions, has what `others`
-// keep come and stay, a layer after another. In layers with a window that is what later tokens will
-// see. After two layers the owner asks for each further one of each device, by one number of the
-// prompt's last row of its residual stream, when it has the one two before, and not before `over`,
-// its last task: what is under way takes room for two layers, not for all.
-//   bytes of a device's rows S in a layer, K key/value heads of d: |S| 2 K d e, and 4 of a question
+// Appends the migration of a cache: what `others` cache moves to `owner`, whose cache has memory
+// for all positions, layer by layer, and stays there. In layers with a window only the positions
+// that later tokens see move. After two layers the owner requests each further layer of each device
+// with one number of the prompt's last row of its residual stream, once it has the layer two before
+// and not before `over`, its last task: messages in flight need memory for two layers, not for all.
+//   bytes of a device's rows S in a layer, K key/value heads of d: |S| 2 K d e, and 4 a request
 void migrate_cache(model::TaskGraph& graph, const model::Transformer& transformer,
                    std::span<const KeptRows> others, model::DeviceIndex owner,
                    model::TaskIndex over);

@@ -75,7 +75,7 @@ bool joins(const Plan& plan) {
          (strategy.sharding.splits_layers() && has_groups(plan));
 }
 
-bool parts_rows(const Plan& plan) {
+bool splits_rows(const Plan& plan) {
   return sharding_of(plan).splits_rows() || plan.group_strategy == kGalaxyGroups;
 }
 

@@ -47,7 +47,7 @@ TaskIndex WindowTasks::load(DeviceIndex device, WeightBlock block, std::int32_t 
           "window: not the device's next streamed block");
 
   const Task task = model::load_task(device, block, layer, next.columns);
-  // The sum of the block before does not come to this device.
+  // The sum of the block before does not reach this device.
   if (state.computed >= 0) reduced(device, {&state.computed, 1});
   const auto window = static_cast<std::size_t>(state.window.blocks);
   const std::size_t number = state.loads++;
@@ -67,7 +67,7 @@ void WindowTasks::computed(DeviceIndex device, TaskIndex last) {
   Device& state = at(device);
   if (state.releases.size() == state.loads) return;  // resident
   const bool summed = state.blocks[state.releases.size()].block != WeightBlock::head;
-  // What a block adds up to may still be normalised by a weight of it.
+  // The block's sum may still be normalised by one of its weights.
   const bool late =
       plan_->release == model::ReleaseRule::late || plan_->model.architecture().sum_norms;
   if (summed && late) {
@@ -83,7 +83,7 @@ void WindowTasks::reduced(DeviceIndex device, std::span<const TaskIndex> sum) {
   at(device).computed = -1;
 }
 
-// Of the block loaded last.
+// For the block loaded last.
 void WindowTasks::release(DeviceIndex device, std::span<const TaskIndex> after) {
   Device& state = at(device);
   const StreamedBlock& block = state.blocks[state.releases.size()];

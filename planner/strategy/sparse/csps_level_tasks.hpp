@@ -1,7 +1,7 @@
 #pragma once
 
-// A level of a prompt in strategy csps: who asks whom, in which pieces, and the tasks of a layer
-// that do it.
+// A level of sparse attention in strategy csps: queries and keys between places, in pieces, and the
+// tasks of a layer for them.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace tandem::planner {
 
-// A level beside the first, and its tasks in the layer; by place, the last of each kind there, or
-// -1. Its parts share slots, rows of one part lie where another part has others: what sends from
-// a slot waits for all of them.
+// A level after the first and its tasks in the layer: by place, the last of each kind, or -1. Parts
+// share slots, and rows of one part may overlap another's there, so a transfer from a slot waits
+// for all of them.
 struct LevelTasks {
-  // The messages of one place to another; -1: none. What a channel takes arrives in order.
+  // The messages from one place to another; -1: none. A channel keeps their order.
   struct Arrived {
-    model::TaskIndex keys = -1;              // after which its keys are there
-    std::vector<model::TaskIndex> pieces{};  // after which so many pieces of what it asks with are
-    model::TaskIndex last = -1;              // after which all are
+    model::TaskIndex keys = -1;              // brings its keys
+    std::vector<model::TaskIndex> pieces{};  // bring its queries, by piece
+    model::TaskIndex last = -1;              // the last of all
   };
-  // Scores of the keys of `owner`, of a part, made at `by`.
+  // Scores of `owner`'s keys of a part, computed at `by`.
   struct Weighed {
     std::size_t part;
     std::size_t owner;
@@ -33,7 +33,7 @@ struct LevelTasks {
 
   SparseLevel of;
   GroupHeads by;
-  std::int32_t tiles = 1;  // pieces of what a place asks with
+  std::int32_t tiles = 1;  // pieces of a place's queries
   std::vector<model::TaskIndex> listed{};
   std::vector<model::TaskIndex> queried{};
   std::vector<model::TaskIndex> paired{};
@@ -42,18 +42,19 @@ struct LevelTasks {
   std::vector<model::TaskIndex> last_attended{};  // by place
   std::vector<Weighed> weighed{};
 
-  // What a place asks with, in the pieces in which it travels and is attended.
+  // Returns a place's queries in the pieces in which they travel and are attended.
   [[nodiscard]] std::vector<model::Range> pieces(const KeptPart& part, std::size_t place) const;
-  // What has arrived at `at` from all of `places`, which are of one group; where there are several
-  // parts, from all of it.
+  // Returns the arrivals at `at` from all of `places`, which are of one group; with several parts,
+  // from the whole group.
   [[nodiscard]] std::vector<model::TaskIndex> arrivals(model::Range places, std::size_t at) const;
-  // What attention of a piece of what `asker` asks with needs at `at`: that, and all keys.
+  // Returns what attention at `at` for a piece of `asker`'s queries waits for: that piece, all
+  // keys.
   [[nodiscard]] std::vector<model::TaskIndex> arrivals(std::size_t asker, std::size_t piece,
                                                        std::size_t at) const;
 
-  // Calls visit(part, place, rows, piece) for each piece of what places ask with, of each part in
-  // the order of rows: the first of everybody first took up to a tenth longer, as the last piece of
-  // all then comes late to each.
+  // Calls visit(part, place, rows, piece) for each piece of each place's queries, in the order of
+  // rows within a part. Visiting the first pieces of all places first took up to a tenth longer, as
+  // every place's last piece then arrives late.
   template <class Visit>
   void each_piece(Visit visit) const {
     for (const KeptPart& part : of.parts()) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which rows of a prompt with sparse attention lie on which device in strategy csps, and with which
-// heads devices attend for one another at a level (strategy/sparse/sparse_level.hpp).
+// The rows of a prompt with sparse attention by device in strategy csps, and the heads with which
+// devices attend for one another at a level (strategy/sparse/sparse_level.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -11,20 +11,21 @@
 
 namespace tandem::planner {
 
-// Rows of a prompt that lie on each device, by place: in proportion to its FFN columns, or all of
-// them on the last, the master, if that leaves a device without.
+// Returns the prompt's rows by place: in proportion to the device's FFN columns, or all of them on
+// the last place, the master, if a device would get none.
 [[nodiscard]] std::vector<model::Range> sparse_rows(const Plan& plan, std::int32_t rows);
 
-// Who attends at a level for a place: the devices of its group, each with a part of the heads.
+// The devices that attend for a place at a level: those of its group, each with a part of the
+// heads.
 class GroupHeads {
  public:
   // `number` is that of the level.
   GroupHeads(const Plan& plan, std::int32_t number);
 
-  // The part's heads with which `by` attends for the group of `place`.
+  // Returns the part's heads with which `by` attends for the group of `place`.
   [[nodiscard]] model::Range heads(const KeptPart& part, std::size_t place, std::size_t by) const;
-  // The places of the group that attend with some heads of the part: those that follow in turn
-  // first, `place` itself last. If each sends in that order, nobody is sent to by all at once.
+  // Returns the places of the group that attend with some heads of the part, in cyclic order after
+  // `place`, itself last. If each sends in that order, no place receives from all at once.
   [[nodiscard]] std::vector<std::size_t> attending(const KeptPart& part, std::size_t place) const;
 
  private:

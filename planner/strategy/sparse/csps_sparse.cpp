@@ -25,7 +25,7 @@ using model::WeightBlock;
 
 constexpr std::int32_t kOpen = model::kCausal.end;
 
-// Level v keeps what it gathers in slot v - 1 (SparseLevel::slot).
+// Level v gathers rows in slot v - 1 (SparseLevel::slot).
 BufferRef at(BufferKind kind, std::int32_t level) {
   return {kind, static_cast<std::int16_t>(level - 1)};
 }
@@ -161,7 +161,7 @@ class Lowering {
     for (LevelTasks& level : levels_) exchange(level, layer);
     const bool scored = sparse_->drops(layer + 1);
     for (std::size_t i = 0; i < places_.size(); ++i) attend_own(i, layer, scored);
-    // With pieces results are on their way while farther levels are attended.
+    // With pieces, results travel while farther levels are attended.
     const bool tiled = sparse_->tiled(layer);
     for (LevelTasks& level : levels_) {
       attend(level, layer);
@@ -179,7 +179,7 @@ class Lowering {
     if (scored) weigh(layer);
   }
 
-  // What is kept at a level, and its lists.
+  // Selects the kept rows of a level, and their lists.
   void choose(LevelTasks& level, std::int32_t layer, const std::vector<Range>& active) {
     level.of.choose(layer, active);
     level.tiles = sparse_->tiles_of(layer, level.of.number());
@@ -267,7 +267,7 @@ class Lowering {
                    {place.projected});
   }
 
-  // Everybody's heads of what each place asks.
+  // Each device attends with its heads for the queries of each place.
   void attend(LevelTasks& level, std::int32_t layer) {
     level.attended.clear();
     level.last_attended.assign(places_.size(), -1);
@@ -309,7 +309,7 @@ class Lowering {
     });
   }
 
-  // The softmax over all levels, to whoever attended for these rows.
+  // The softmax over all levels, to the places that attended for these rows.
   void tell_softmax(LevelTasks& level, std::int32_t layer) {
     const BufferRef softmax = at(BufferKind::softmax, level.of.number());
     std::vector<TaskIndex> made(places_.size(), -1);
@@ -330,7 +330,7 @@ class Lowering {
     }
   }
 
-  // What keys weigh: of each place's own, and of what was attended to for others.
+  // Appends the scores of keys: of each place's own, and of those attended to for others.
   void weigh(std::int32_t layer) {
     for (std::size_t i = 0; i < places_.size(); ++i) {
       if (places_[i].rows.empty()) continue;
@@ -349,7 +349,7 @@ class Lowering {
       for (std::size_t i = 0; i < places_.size(); ++i) {
         if (level.of.keys(part, i).empty()) continue;
         for (const std::size_t j : level.by.attending(part, i)) {
-          // What the keys' owner sent has come before, for attention.
+          // The owner's keys have arrived before, for attention.
           const Range asking = level.of.asking_places(i);
           last[j] =
               graph_.add(model::score_task(
@@ -365,7 +365,7 @@ class Lowering {
     for (LevelTasks::Weighed& weighed : level.weighed) weighed.made = last[weighed.by];
   }
 
-  // What the layer before made of them, to the keys' owners, one after another.
+  // Sends the previous layer's scores to the keys' owners, in order.
   void add_scores(const LevelTasks& level, std::int32_t layer) {
     if (!sparse_->drops(layer)) return;
     for (const LevelTasks::Weighed& weighed : level.weighed) {
@@ -400,7 +400,7 @@ class Lowering {
     place.stream = place.tasks.after_attention(layer, place.active);
   }
 
-  // Wanted rows to the master, and what it makes of them.
+  // Sends wanted rows to the master and appends its epilogue.
   TaskIndex finish() {
     std::vector<TaskIndex> there;
     for (const Place& place : places_) {
@@ -428,7 +428,7 @@ class Lowering {
   std::vector<LevelTasks> levels_;  // that have something to attend to, nearest first
 };
 
-// A step of `rows`, of which no new token follows, is to be a prompt to the plan.
+// A step of `rows` without a following new token must be a prompt to the plan.
 void check_sparse_rows(const Plan& plan, std::int64_t rows) {
   if (rows != 1 || plan.workload.prompt_tokens == 1) return;
   refuse_sparse(
@@ -469,7 +469,7 @@ std::vector<model::BufferDeclaration> sparse_buffers(const Plan& plan, const mod
   for (std::int32_t slot = 1; drops && slot <= levels + 1; ++slot)
     buffers.push_back({.name = at(BufferKind::scores, slot), .columns = kv});
   buffers.push_back(
-      {.name = {BufferKind::panels}, .rows = model::RowCount::positions, .columns = 2 * d});
+      {.name = {BufferKind::packed_kv}, .rows = model::RowCount::positions, .columns = 2 * d});
   return buffers;
 }
 

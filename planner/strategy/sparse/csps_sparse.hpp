@@ -6,10 +6,10 @@
 
 namespace tandem::planner {
 
-// Communication-efficient sparse attention (CSPS, 3.2.4) of strategy csps, where a plan has
-// SparseAttention. A prompt's rows lie in the order of places, S_i at place i, in proportion to
-// FFN columns as without; the master's are the last. Prompts of fewer rows than that gives each
-// device one are the master's alone.
+// Communication-efficient sparse attention (CSPS, 3.2.4) of strategy csps, for plans with
+// SparseAttention. A prompt's rows lie in the order of places, S_i at place i, in proportion to FFN
+// columns as without it; the master's are the last. The master alone computes prompts with too few
+// rows to give each device one.
 //
 // Levels are disjoint: at level v > 1 a row attends to the rows before its group of level v - 1
 // that are in its group of level v, so that every key is attended to once, and nothing dropped
@@ -35,19 +35,20 @@ namespace tandem::planner {
 //     back, e n A d + 8 n A   results and softmax, if rows come before
 //     8 n A and back 4 n K    softmax, if rows come before, and scores, if rows follow; where the
 //                             next layer drops
-// What two levels send of one row to one device travels twice.
+// A row that two levels send to the same device travels twice.
 //
-// A new token is the master's, as are its key and value: its query asks every device for its part
-// of the prompt, of which nothing is dropped, as in strategy `spread`.
+// The master computes new tokens and caches their keys and values: its query goes to every device
+// for that device's part of the prompt, without dropping, as in strategy `spread`.
 [[nodiscard]] model::TaskGraph lower_sparse(const Plan& plan, const model::Batch& batch);
 
-// Of a device with `share`, for all steps; `streams_head` as for model::share_buffers.
+// Returns the buffers of a device with `share`, for all steps; `streams_head` as for
+// model::share_buffers.
 [[nodiscard]] std::vector<model::BufferDeclaration> sparse_buffers(const Plan& plan,
                                                                    const model::Share& share,
                                                                    bool streams_head);
 
-// Throws Error for lengths that a plan with sparse attention is not made for: new tokens ask for
-// parts of its own prompt's length.
+// Throws Error for lengths that a plan with sparse attention does not support: new tokens query
+// parts of the plan's own prompt length.
 void check_sparse_lengths(const Plan& plan, const Workload& workload);
 
 }  // namespace tandem::planner

@@ -14,7 +14,7 @@ using model::BufferRef;
 using model::DeviceIndex;
 using model::Range;
 
-// What is merged or added at once needs no slot of its own level.
+// Results that are merged or added at once need no slot of their own.
 constexpr std::int16_t kAtOnce = 1;
 
 bool drops_at(const Plan& plan, std::int32_t level) {
@@ -43,7 +43,7 @@ void RowGroupAttention::choose(std::int32_t layer) {
   for (SparseLevel& level : levels_) level.choose(layer, rows_);
 }
 
-// All in the order of the device's lane.
+// All tasks are in the order of the device's lane.
 void RowGroupAttention::add(const model::Task& task) { graph_->add(task, {}); }
 
 model::TaskExtent RowGroupAttention::extent(DeviceIndex device, Range rows, Range columns) const {
@@ -67,7 +67,7 @@ void RowGroupAttention::attend(DeviceIndex device, Range heads) {
   }
 }
 
-// Of one level, heads that drop alike.
+// Of one level, heads with equal ratios.
 void RowGroupAttention::attend(DeviceIndex device, const SparseLevel& level, const KeptPart& part,
                                Range heads) {
   const std::int8_t list = level.list(part);
@@ -171,7 +171,7 @@ std::vector<model::BufferDeclaration> row_group_buffers(const Plan& plan, const 
                        .format = model::ElementFormat::i32});
   }
   buffers.push_back(
-      {.name = {BufferKind::panels}, .rows = model::RowCount::positions, .columns = 2 * d});
+      {.name = {BufferKind::packed_kv}, .rows = model::RowCount::positions, .columns = 2 * d});
   return buffers;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Sparse attention (CSPS, 3.2.4) of devices that compute a prompt's rows together, as Galaxy does
-// (strategy/row_group.hpp): each attends with its own heads to all rows, all of which it has.
+// (strategy/row_group.hpp): each device has all rows, and attends to them with its own heads.
 
 #include <cstdint>
 #include <vector>
@@ -19,19 +19,19 @@ namespace tandem::planner {
 //         their queries, keys and values lie together (p = 0: where they are)
 //       attention of what each place kept over what those kept whom it asks; merge
 //   if the next layer drops: what keys weigh at all levels, second pass over Q K^T
-// All of it is the device's own: no message is more, and every row's result is at every device
+// Each device works alone: there are no further messages, and every row's result is on every device
 // that computes its heads.
 class RowGroupAttention {
  public:
-  // `rows`: of the prompt, by rank, one after another. `graph` and `plan`, which has sparse
-  // attention, outlive this.
+  // `rows`: of the prompt, by rank, consecutive. `graph` and `plan`, which has sparse attention,
+  // outlive this.
   RowGroupAttention(model::TaskGraph& graph, const Plan& plan, std::vector<model::Range> rows);
 
-  // What `layer` keeps: all that follows is of that layer.
+  // Selects the kept rows of `layer`; later calls are about that layer.
   void choose(std::int32_t layer);
-  // Attention of the heads of `device`, whose queries, keys and values of all rows are there.
+  // Appends attention of the heads of `device`, which has queries, keys and values of all rows.
   void attend(model::DeviceIndex device, model::Range heads);
-  // After that, what keys weigh by these heads, if the next layer drops.
+  // Then appends the scores of keys by these heads, if the next layer drops rows.
   void weigh(model::DeviceIndex device, model::Range heads);
 
  private:
@@ -46,21 +46,21 @@ class RowGroupAttention {
   model::TaskGraph* graph_;
   const Plan* plan_;
   std::vector<model::Range> rows_;   // by place
-  std::vector<SparseLevel> levels_;  // that have something to attend to, nearest first
-  // Of the layer:
+  std::vector<SparseLevel> levels_;  // with something to attend to, nearest first
+  // State of the layer:
   std::int32_t layer_ = -1;
   bool dense_ = true;    // whether all rows attend to all as without levels
   bool scored_ = false;  // whether the next one drops
 };
 
-// What a device with `share` declares, of a plan that may have sparse attention, for all steps;
-// `streams_head` as for model::share_buffers.
+// Returns the declarations of a device with `share` of a plan with or without sparse attention, for
+// all steps; `streams_head` as for model::share_buffers.
 [[nodiscard]] std::vector<model::BufferDeclaration> row_group_buffers(const Plan& plan,
                                                                       const model::Share& share,
                                                                       bool streams_head);
 
-// Throws Error unless each key/value head is one device's, where a layer drops rows: what keys
-// weigh is summed over the head's queries, which are then all there.
+// Throws Error unless, in layers that drop rows, each key/value head is on one device: a key's
+// score sums over the head's queries, which must all be there.
 void check_sparse_heads(const Plan& plan);
 
 }  // namespace tandem::planner

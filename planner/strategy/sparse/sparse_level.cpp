@@ -43,7 +43,7 @@ void SparseLevel::choose(std::int32_t layer, std::vector<Range> active) {
   active_ = std::move(active);
   parts_.clear();
   const auto group = static_cast<std::int32_t>(plan_->model.group());
-  for (const Range heads : plan_->sparse->heads_alike(layer, number_, plan_->model.kv_heads)) {
+  for (const Range heads : plan_->sparse->head_runs(layer, number_, plan_->model.kv_heads)) {
     const double dropped = plan_->sparse->dropped(layer, number_, heads.begin);
     KeptPart part{.heads = {heads.begin * group, heads.end * group}, .lists = dropped > 0.0};
     std::int32_t begin = 0;

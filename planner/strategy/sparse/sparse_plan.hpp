@@ -1,6 +1,6 @@
 #pragma once
 
-// What of a plan and of its steps sparse attention cannot do, in whatever strategy.
+// Checks for plans and steps that sparse attention does not support, in any strategy.
 
 #include <string>
 
@@ -8,10 +8,10 @@
 
 namespace tandem::planner {
 
-// Throws Error, as sparse attention says it.
+// Throws Error with the prefix of sparse attention.
 [[noreturn]] void refuse_sparse(const std::string& what);
 
-// Throws Error unless prompts of the plan, which has sparse attention, may be lowered with it.
+// Throws Error unless prompts of the plan, which has sparse attention, can be lowered with it.
 void check_sparse_plan(const Plan& plan);
 // Throws Error unless `batch` is a step of one request.
 void check_sparse_batch(const Plan& plan, const model::Batch& batch);

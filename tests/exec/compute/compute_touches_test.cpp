@@ -40,7 +40,7 @@ constexpr std::array kBuffers{
     BufferRef{BufferKind::softmax, 0},  BufferRef{BufferKind::softmax, 1},
     BufferRef{BufferKind::candidates},  BufferRef{BufferKind::query, 1},
     BufferRef{BufferKind::gathered, 1}, BufferRef{BufferKind::scores, 0},
-    BufferRef{BufferKind::scores, 1},   BufferRef{BufferKind::panels},
+    BufferRef{BufferKind::scores, 1},   BufferRef{BufferKind::packed_kv},
     BufferRef{BufferKind::selection, 1}};
 
 // What a device has, a second part of attention, with the softmax of both, and what sparse
@@ -59,7 +59,7 @@ std::vector<model::BufferDeclaration> declared(const model::Transformer& t) {
   buffers.push_back({.name = {BufferKind::selection, 1},
                      .columns = t.kv_heads,
                      .format = model::ElementFormat::i32});
-  buffers.push_back({.name = {BufferKind::panels},
+  buffers.push_back({.name = {BufferKind::packed_kv},
                      .rows = model::RowCount::positions,
                      .columns = 2 * t.head_dim});
   return buffers;
@@ -116,7 +116,7 @@ void fill(Device& device, const Place& place, float phase) {
 // Whether a task uses the rows that it names of it, only.
 bool by_rows(const Place& place) {
   return place.layer < 0 && !model::of_sampled_rows(place.buffer.kind) &&
-         place.buffer.kind != BufferKind::panels;
+         place.buffer.kind != BufferKind::packed_kv;
 }
 
 // Of rows of the batch, or of those that are not among them.
@@ -144,7 +144,7 @@ bool among(BufferKind kind, std::span<const BufferKind> kinds) {
 
 bool may_write(const Task& task, const Place& place) {
   if (place.layer >= 0 && place.layer != task.layer) return false;
-  if (place.buffer.kind == BufferKind::panels) return reads_gathered(task);
+  if (place.buffer.kind == BufferKind::packed_kv) return reads_gathered(task);
   return (place.layer < 0 &&
           (place.buffer == task.output || place.buffer == softmax_written(task))) ||
          (place.buffer.slot == 0 && among(place.buffer.kind, also_written(task.kind)));

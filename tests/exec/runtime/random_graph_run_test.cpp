@@ -12,7 +12,7 @@
 
 #include "exec/runtime/runtime.hpp"
 #include "exec/weights/random_weights.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "tests/exec/transport/transport_pair.hpp"
 #include "tests/exec/weights/weights_support.hpp"
 #include "tests/support/device_threads.hpp"
@@ -112,9 +112,9 @@ TaskGraph random_graph(std::mt19937& random, int devices, int tasks, std::int32_
 }
 
 int relays_of(const TaskGraph& graph) {
-  const model::MessagePlaces places = model::message_places(graph);
+  const model::MessageSchedule schedule = model::message_schedule(graph);
   int relays = 0;
-  for (model::TaskIndex i = 0; i < graph.size(); ++i) relays += places.is_relay(i) ? 1 : 0;
+  for (model::TaskIndex i = 0; i < graph.size(); ++i) relays += schedule.is_relay(i) ? 1 : 0;
   return relays;
 }
 

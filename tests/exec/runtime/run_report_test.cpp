@@ -175,7 +175,7 @@ TEST_CASE("exec/result: spans of all devices merge on the master's clock") {
   for (const model::Span& span : run.trace.spans) {
     CHECK(span.end - span.start == doctest::Approx(1e-3));
   }
-  CHECK(run.result.kind == "measured");
+  CHECK(run.result.origin == model::ResultOrigin::measured);
   CHECK(run.result.devices.size() == 3);
 }
 

@@ -272,7 +272,7 @@ TEST_CASE("exec/spread: a device rehearses tokens of moved caches without room f
   const model::TaskGraph token =
       planner::find_strategy("spread").lower(plan, planner::decode_batch(0));
   const auto declared = token.declared(0);
-  REQUIRE(model::find_buffer(declared, {model::BufferKind::arrived})->blocks == 2);
+  REQUIRE(model::find_buffer(declared, {model::BufferKind::remote_kv})->blocks == 2);
   const Shard shard = Shard::slice(folder.path(), plan.model, plan.devices[0].share);
   Rehearsal rehearsal(token, 0, geometry, shard,
                       {.max_rows = 130,

@@ -126,11 +126,16 @@ TEST_CASE("exec/program: emulated devices say what one device says, in every pac
   CHECK(expected.size() > 6);
   CHECK(home.good(Home::run_words("plan.json", {"--emulate", "--allow-drift", "--out", "m.json",
                                                 "--trace", "t.json"})) == expected);
-  CHECK(home.good(Home::run_words(
-            "plan.json", {"--emulate", "--pace", "nominal", "--out", "n.json"})) == expected);
-  CHECK(has(home.read("m.json"), R"("pace": "measured")"));
-  CHECK(has(home.read("n.json"), R"("pace": "nominal")"));
-  CHECK(has(home.read("t.json"), "measured"));
+  CHECK(home.good(Home::run_words("plan.json", {"--emulate", "--pace", "nominal", "--out", "n.json",
+                                                "--trace", "tn.json"})) == expected);
+  CHECK(has(home.read("m.json"), R"("kind": "measured")"));
+  CHECK(has(home.read("m.json"), R"("pace": "measured (emulated)")"));
+  CHECK(has(home.read("t.json"), "[measured]"));
+  // A replay is called measured nowhere, neither in the result nor in the trace.
+  CHECK(has(home.read("n.json"), R"("kind": "replayed")"));
+  CHECK(has(home.read("n.json"), R"("pace": "replayed")"));
+  CHECK(has(home.read("tn.json"), "[replayed]"));
+  CHECK_FALSE(has(home.read("tn.json"), "measured"));
 }
 
 TEST_CASE("exec/program: at measured pace messages cost what was measured, not what a plan says") {

@@ -54,7 +54,29 @@ std::vector<Message> one_of_each() {
           Abort{.reason = "worker 2 is gone"},
           Report{.kind = ReportKind::spans, .last = false, .bytes = "[]"},
           Goodbye{},
-          Refusal{.kind = RefusalKind::present, .device = 2, .detail = "10.0.0.9"}};
+          Refusal{.kind = RefusalKind::present, .device = 2, .detail = "10.0.0.9"},
+          Inquiry{},
+          About{.name = "desk",
+                .boot = "b0",
+                .network = 4026531840U,
+                .processor = "AMD",
+                .program = "0.1.0",
+                .cores = 8,
+                .threads = 4,
+                .memory_bytes = std::uint64_t{3} << 30U,
+                .disk_bytes = std::uint64_t{1} << 40U},
+          ProfileOrder{.model = "{}",
+                       .formats = {"q8_0", "q4_k"},
+                       .half_cache = true,
+                       .milliseconds = 25'000,
+                       .measure = true},
+          LinkOrder{.peer = 2, .name = "phone", .address = "10.0.0.7:7700"},
+          ProbeOrder{.kind = ProbeKind::streams,
+                     .to = {1, 2},
+                     .from = {2},
+                     .milliseconds = 300,
+                     .walked_bytes = 16U << 20U},
+          ProbeAnswer{.fault = "", .readings = {1.25e8, 0.0}}};
 }
 
 Message decode(std::span<const std::byte> frame) {
@@ -301,7 +323,7 @@ TEST_CASE("transport/wire: a stream is cut into its messages wherever the pieces
     }
     REQUIRE(names.size() == std::variant_size_v<Message>);
     CHECK(names.front() == "Hello");
-    CHECK(names.back() == "Refusal");
+    CHECK(names.back() == "ProbeAnswer");
   }
 }
 

@@ -32,8 +32,8 @@ TEST_CASE("model/channel slots: two for a channel of many messages, of the large
     last = graph.add(use, {last});
     last = graph.add(transfer(1, 0, 2), {last});
   }
-  const MessagePlaces places = message_places(graph);
-  const std::vector<ChannelSlots> ends = channel_slots(graph, places, 0);
+  const MessageSchedule schedule = message_schedule(graph);
+  const std::vector<ChannelSlots> ends = channel_slots(graph, schedule, 0);
   REQUIRE(ends.size() == 2);
   CHECK(ends[0].outgoing);
   CHECK_FALSE(ends[1].outgoing);
@@ -42,11 +42,11 @@ TEST_CASE("model/channel slots: two for a channel of many messages, of the large
   CHECK(ends[0].bytes() == 4 * 2 * 3 * 7);
   CHECK(ends[1].bytes() == 4 * 2 * 3 * 2);
   SUBCASE("steps in flight have slots of their own") {
-    const std::vector<ChannelSlots> more = channel_slots(graph, places, 0, 3);
+    const std::vector<ChannelSlots> more = channel_slots(graph, schedule, 0, 3);
     CHECK(more[0].slots == 3 * 2);
     for (std::size_t m = 0; m < ends[0].messages.size(); ++m)
       CHECK(more[0].messages[m].slot == ends[0].messages[m].slot);
-    CHECK_THROWS_AS((void)channel_slots(graph, places, 0, 0), std::logic_error);
+    CHECK_THROWS_AS((void)channel_slots(graph, schedule, 0, 0), std::logic_error);
   }
 }
 

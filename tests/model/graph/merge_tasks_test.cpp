@@ -9,7 +9,7 @@
 #include "model/graph/accesses.hpp"
 #include "model/graph/conflicts.hpp"
 #include "model/graph/memory.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/work.hpp"
 #include "model/predict/cost_model.hpp"
 #include "model/predict/device_profile.hpp"
@@ -114,10 +114,10 @@ TEST_CASE("model/merge: waits for both the result and the softmax of a part") {
 TEST_CASE(
     "model/merge: messages are captured when the part is made, and delivered before merging") {
   const TaskGraph graph = two_parts(true);
-  const MessagePlaces places = message_places(graph);
+  const MessageSchedule schedule = message_schedule(graph);
   for (const std::size_t message : {std::size_t{3}, std::size_t{4}}) {
-    CHECK(places.capture[message] == 2);
-    CHECK(places.delivery[message] == 5);
+    CHECK(schedule.capture[message] == 2);
+    CHECK(schedule.delivery[message] == 5);
   }
 }
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <tuple>
 
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "tests/model/model_fixtures.hpp"
 #include "tests/support/relay_support.hpp"
 
@@ -268,7 +268,7 @@ constexpr double kFlight = 1.0;
 
 // Capture and delivery of transfers in 3 i and 3 i + 2, every task itself in 3 i + 1.
 std::vector<Entry> entries_of(const TaskGraph& graph) {
-  const MessagePlaces places = message_places(graph);
+  const MessageSchedule schedule = message_schedule(graph);
   std::vector<Entry> entries(3 * graph.tasks().size());
   using Key = std::tuple<TaskIndex, int, TaskIndex>;
   std::map<DeviceIndex, std::map<Key, std::size_t>> cpu;
@@ -290,16 +290,16 @@ std::vector<Entry> entries_of(const TaskGraph& graph) {
     }
     own.occupied = 4.0 * task.columns.size() / 8.0;
     own.flight = kFlight;
-    const bool relay = places.is_relay(i);
-    own.after = {relay ? 3 * static_cast<std::size_t>(places.source[at]) + 1 : 3 * at};
+    const bool relay = schedule.is_relay(i);
+    own.after = {relay ? 3 * static_cast<std::size_t>(schedule.source[at]) + 1 : 3 * at};
     if (!relay) {
       entries[3 * at] = {
           .task = i, .kind = TaskKind::capture, .after = after, .occupied = kCapture};
-      cpu[task.device][{places.capture[at], 2, i}] = 3 * at;
+      cpu[task.device][{schedule.capture[at], 2, i}] = 3 * at;
     }
     entries[3 * at + 2] = {
         .task = i, .kind = TaskKind::deliver, .after = {3 * at + 1}, .occupied = kDelivery};
-    cpu[task.peer][{places.delivery[at], 0, i}] = 3 * at + 2;
+    cpu[task.peer][{schedule.delivery[at], 0, i}] = 3 * at + 2;
     channels[{task.device, task.peer}].push_back(3 * at + 1);
   }
   for (const auto& [device, lane] : cpu) {
@@ -356,8 +356,8 @@ TEST_CASE("model/analytic: random graphs equal a longest path over lanes and dep
         tandem::test::try_relay(graph, draw(i), draw(4), task, dependencies);
       graph.add(task, dependencies);
     }
-    const MessagePlaces places = message_places(graph);
-    for (TaskIndex i = 0; i < graph.size(); ++i) relays += places.is_relay(i) ? 1 : 0;
+    const MessageSchedule schedule = message_schedule(graph);
+    for (TaskIndex i = 0; i < graph.size(); ++i) relays += schedule.is_relay(i) ? 1 : 0;
     const std::vector<Span> spans = evaluate(cluster, costs, graph);
     const auto captures = copies(TaskKind::capture, cluster, costs, graph);
     const auto deliveries = copies(TaskKind::deliver, cluster, costs, graph);

@@ -129,19 +129,22 @@ TEST_CASE("model/perfetto: reads back what it wrote, times to the nanosecond") {
   CHECK(parse_perfetto_json(to_perfetto_json(Trace{}, ""), "t").spans.empty());
 }
 
-TEST_CASE("model/perfetto: predicted and measured stand side by side, device by device") {
-  const json document = json::parse(to_perfetto_json(sample_trace(), sample_trace()));
+TEST_CASE("model/perfetto: traces of one plan stand side by side, device by device") {
+  const json document = json::parse(to_perfetto_json(
+      {{"predicted", sample_trace()}, {"replayed", sample_trace()}, {"measured", sample_trace()}}));
   std::map<int, std::string> processes;
   int complete = 0;
   for (const json& event : document["traceEvents"]) {
     if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
     if (event["ph"] == "X") ++complete;
   }
-  CHECK(complete == 8);
+  CHECK(complete == 12);
   CHECK(processes == std::map<int, std::string>{{1, "laptop \"one\" [predicted]"},
-                                                {2, "laptop \"one\" [measured]"},
-                                                {3, "box\n2 [predicted]"},
-                                                {4, "box\n2 [measured]"}});
+                                                {2, "laptop \"one\" [replayed]"},
+                                                {3, "laptop \"one\" [measured]"},
+                                                {4, "box\n2 [predicted]"},
+                                                {5, "box\n2 [replayed]"},
+                                                {6, "box\n2 [measured]"}});
 }
 
 TEST_CASE("model/perfetto: every wrong field costs one line that names it") {

@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
 
 #include "tests/model/model_fixtures.hpp"
 
@@ -17,9 +20,8 @@ namespace {
 
 Result measured() {
   Result r;
-  r.kind = "measured";
+  r.origin = ResultOrigin::measured_emulated;
   r.evaluator = "exec";
-  r.pace = "measured";
   r.plan = {.sha256 = "ab", .strategy = "tensor", .model = "tandem-demo", .platform = "home"};
   r.weights_sha256 = std::string(64, 'a');
   r.environment = {{"seed", "42"}, {"machine", "2 cores"}};
@@ -56,6 +58,7 @@ std::string message(Change change) {
 TEST_CASE("model/result: results of the schema before are read, without the weights' digest") {
   json before = json::parse(to_json(measured()));
   before["schema"] = "tandem.result/5";
+  before["pace"] = "measured";
   before.erase("weights_sha256");
   const Result result = parse_result_json(before.dump(), "r.json");
   CHECK_FALSE(result.weights_sha256);
@@ -65,7 +68,62 @@ TEST_CASE("model/result: results of the schema before are read, without the weig
                  "weights_sha256"));
   before["schema"] = "tandem.result/4";
   CHECK(contains(error_of([&] { return parse_result_json(before.dump(), "r.json"); }),
-                 "tandem.result/6"));
+                 "tandem.result/7"));
+}
+
+TEST_CASE("model/result: every origin is written as a kind and a pace, and read back") {
+  const std::set<std::string> kinds{"predicted", "replayed", "measured"};
+  std::set<std::string> seen;
+  for (const ResultOriginNames& names : kResultOrigins) {
+    CAPTURE(names.kind);
+    Result r = measured();
+    r.origin = names.origin;
+    const json j = json::parse(to_json(r));
+    CHECK(j["kind"] == names.kind);
+    CHECK((names.pace ? j["pace"] == *names.pace : j["pace"].is_null()));
+    CHECK(kinds.contains(std::string(names.kind)));
+    CHECK(seen.insert(j["pace"].dump()).second);  // the pace alone tells origins apart
+    CHECK(parse_result_json(to_json(r), "r").origin == names.origin);
+  }
+  CHECK(seen.size() == 5);
+}
+
+TEST_CASE("model/result: a kind and a pace that contradict each other are rejected") {
+  const auto with = [](const json& kind, const json& pace) {
+    return message([&](json& j) {
+      j["kind"] = kind;
+      j["pace"] = pace;
+    });
+  };
+  CHECK(with("replayed", "replayed").empty());
+  CHECK(with("predicted", nullptr).empty());
+  CHECK(contains(with("measured", "replayed"),
+                 "'pace' is \"replayed\", expected \"measured (emulated)\" or \"measured "
+                 "(testbed)\" or \"measured\" where 'kind' is \"measured\""));
+  CHECK(contains(with("predicted", "measured"), "'pace' is \"measured\", expected null"));
+  CHECK(contains(with("measured", nullptr), "'pace' is null"));
+  CHECK(contains(with("replayed", "nominal"), "'pace' is \"nominal\""));
+}
+
+TEST_CASE("model/result: a run at nominal pace of an older schema is read as replayed") {
+  const auto read = [](const char* schema, const char* kind, const json& pace) {
+    json j = json::parse(to_json(measured()));
+    j["schema"] = schema;
+    j["kind"] = kind;
+    j["pace"] = pace;
+    if (std::string_view(schema) == "tandem.result/5") j.erase("weights_sha256");
+    return parse_result_json(j.dump(), "r.json").origin;
+  };
+  for (const char* const schema : {"tandem.result/5", "tandem.result/6"}) {
+    CAPTURE(schema);
+    CHECK(read(schema, "measured", "nominal") == ResultOrigin::replayed);
+    CHECK(read(schema, "measured", "measured") == ResultOrigin::measured_emulated);
+    CHECK(read(schema, "measured", nullptr) == ResultOrigin::measured);
+    CHECK(read(schema, "predicted", nullptr) == ResultOrigin::predicted);
+    CHECK(contains(error_of([&] { return read(schema, "predicted", "nominal"); }), "'pace'"));
+    CHECK(contains(error_of([&] { return read(schema, "measured", "replayed"); }), "'pace'"));
+    CHECK(contains(error_of([&] { return read(schema, "replayed", "nominal"); }), "'kind'"));
+  }
 }
 
 TEST_CASE("model/result: a weights' digest that is none is refused") {
@@ -78,10 +136,10 @@ TEST_CASE("model/result: a weights' digest that is none is refused") {
 
 TEST_CASE("model/result: the keys of the result file, in their places") {
   const json j = json::parse(to_json(measured()));
-  CHECK(j["schema"] == "tandem.result/6");
+  CHECK(j["schema"] == "tandem.result/7");
   CHECK(j["weights_sha256"] == std::string(64, 'a'));
   CHECK(j["kind"] == "measured");
-  CHECK(j["pace"] == "measured");
+  CHECK(j["pace"] == "measured (emulated)");
   CHECK(j["metrics"]["ready_s"] == 1.25);
   CHECK(j["metrics"]["ttft_s"] == 0.5);
   CHECK(j["metrics"]["token_latency_s"]["mean"].get<double>() == doctest::Approx(0.15));
@@ -102,7 +160,7 @@ TEST_CASE("model/result: the keys of the result file, in their places") {
 
 TEST_CASE("model/result: what does not apply is null, never absent") {
   Result r;
-  r.kind = "predicted";
+  r.origin = ResultOrigin::predicted;
   r.evaluator = "analytic";
   r.metrics.ttft_s = std::nan("");
   r.metrics.token_times_s = {1.0};
@@ -125,7 +183,7 @@ TEST_CASE("model/result: what does not apply is null, never absent") {
   const Result back = parse_result_json(to_json(r), "r");
   CHECK(std::isnan(back.metrics.ttft_s));
   CHECK(back.tokens.empty());
-  CHECK_FALSE(back.pace);
+  CHECK(back.origin == ResultOrigin::predicted);
   CHECK(to_json(back) == to_json(r));
 }
 

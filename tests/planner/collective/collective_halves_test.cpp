@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/graph/conflicts.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "model/graph/work.hpp"
 #include "planner/collective/halving.hpp"
 #include "planner/collective/tree.hpp"
@@ -247,12 +247,12 @@ TEST_CASE("planner/collective: parts that a ring passes on leave as they arrive"
   const std::vector<std::int32_t> sizes{2, 0, 3, 1};
   const Halved halved =
       half_graph(access_of(4, 1e-3, 1e6), "ring", true, 6, 4, cut_of(Cut::Axis::rows, sizes, 2));
-  const model::MessagePlaces places = model::message_places(halved.graph);
+  const model::MessageSchedule schedule = model::message_schedule(halved.graph);
   int relays = 0;
   int messages = 0;
   for (model::TaskIndex i = 0; i < halved.graph.size(); ++i) {
     ++messages;
-    if (places.is_relay(i)) ++relays;
+    if (schedule.is_relay(i)) ++relays;
   }
   // Five chunks that are not empty, each three hops, the first of them from who has it.
   CHECK(messages == 15);

@@ -92,7 +92,7 @@ TEST_CASE("planner/sp choice: the faster plan is taken, or the one that fits, an
   CHECK(two.takes_ntp == (two.ntp.seconds <= two.tp.seconds));
   CHECK(two.ntp.plan->strategy == "csps");
   CHECK(two.tp.plan->strategy == "galaxy");
-  const std::string text = text_of(two, planner::Objective::request);
+  const std::string text = describe(two, planner::Objective::request);
   CHECK(text.find("of two devices the rule never chooses SP-NTP") != std::string::npos);
   CHECK(text.find("taken: " + std::string(two.takes_ntp ? "SP-NTP" : "SP-TP")) !=
         std::string::npos);
@@ -108,7 +108,7 @@ TEST_CASE("planner/sp choice: the faster plan is taken, or the one that fits, an
   CHECK(fits.ntp.reason.find("lacks") != std::string::npos);
   REQUIRE(fits.tp.plan);
   CHECK(!fits.takes_ntp);
-  CHECK(text_of(fits, planner::Objective::request).find("SP-NTP: no plan (device 'd1': lacks") !=
+  CHECK(describe(fits, planner::Objective::request).find("SP-NTP: no plan (device 'd1': lacks") !=
         std::string::npos);
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("planner/sp choice: weights that devices cannot all hold are gathered,
   const SpChoice choice = planner::choose_sp(request);
   REQUIRE(choice.ntp.plan);
   CHECK(choice.ntp.plan->gather_weights);
-  CHECK(text_of(choice, planner::Objective::request).find("SP-NTP, weights gathered: ") !=
+  CHECK(describe(choice, planner::Objective::request).find("SP-NTP, weights gathered: ") !=
         std::string::npos);
   // Those of the graph, weights among them.
   CHECK(choice.ntp.prompt_bytes > 0.9 * choice.gathered_bytes);

@@ -278,7 +278,7 @@ TEST_CASE(
       // Room for others' keys and values of one layer, at their owner alone.
       for (std::size_t d = 0; d < plan.devices.size(); ++d) {
         const auto* const room = model::find_buffer(
-            token.declared(static_cast<model::DeviceIndex>(d)), {BufferKind::arrived});
+            token.declared(static_cast<model::DeviceIndex>(d)), {BufferKind::remote_kv});
         REQUIRE((room != nullptr) == (d == 0));
         if (room != nullptr) CHECK(room->blocks == model::cache_blocks(own));
       }
@@ -338,7 +338,7 @@ TEST_CASE(
                        planner::decode_batch(100))
                 .tasks()
                 .size());
-      // Messages under way take room for two layers, not six.
+      // Messages under option take room for two layers, not six.
       const double layer = static_cast<double>(2 * m.kv_heads * m.head_dim * 4 * own);
       CHECK(plan.devices[0].memory.buffers - stays.devices[0].memory.buffers < 3.0 * layer);
     }
@@ -383,30 +383,31 @@ TEST_CASE("planner/spread: of what may travel the planner takes what is fastest 
     return chosen(one);
   };
   for (const std::int64_t tokens : {1, 2, 400}) {
-    const planner::MovesChoice choice = of(tokens, request);
+    const planner::DecodeChoice choice = of(tokens, request);
     CAPTURE(tokens);
-    REQUIRE(choice.ways.size() == 3);
+    REQUIRE(choice.options.size() == 3);
     REQUIRE(choice.best().plan);
     CHECK(choice.best().plan->decode_moves == choice.best().moves);
-    for (const planner::MovesWay& way : choice.ways) {
-      if (way.plan) CHECK(choice.best().seconds <= way.seconds);
+    for (const planner::DecodeOption& option : choice.options) {
+      if (option.plan) CHECK(choice.best().seconds <= option.seconds);
     }
     // A migration is paid for once, questions by every token.
     using enum planner::DecodeMoves;
     CHECK(choice.best().moves == (tokens == 400 ? keys_once : queries));
-    CHECK(choice.ways[2].plan.has_value() == (tokens > 1));
-    const std::string text = text_of(choice, planner::Objective::request);
+    CHECK(choice.options[2].plan.has_value() == (tokens > 1));
+    const std::string text = describe(choice, planner::Objective::request);
     CHECK(text.find("; taken: " + std::string(to_string(choice.best().moves))) !=
           std::string::npos);
   }
   // What the master has no memory for it does not take.
-  const Plan stays = *of(400, request).ways[0].plan;
+  const Plan stays = *of(400, request).options[0].plan;
   std::vector<double> little{stays.devices[0].memory.total(), 1e9, 1e9};
   planner::Request tight = request_of(little, {600, 400});
-  const planner::MovesChoice choice = chosen(tight);
+  const planner::DecodeChoice choice = chosen(tight);
   CHECK(choice.best().moves != planner::DecodeMoves::keys_once);
-  CHECK(!choice.ways[2].plan.has_value());
-  CHECK(text_of(choice, planner::Objective::request).find("migrate: no plan") != std::string::npos);
+  CHECK(!choice.options[2].plan.has_value());
+  CHECK(describe(choice, planner::Objective::request).find("migrate: no plan") !=
+        std::string::npos);
 }
 
 TEST_CASE("planner/spread: a cache of more blocks than a declaration counts is refused") {

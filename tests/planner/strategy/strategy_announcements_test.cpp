@@ -100,7 +100,7 @@ TEST_CASE("planner/announcement: a device that begins on its own waits for its a
   graph.add(cpu_task(0), {});                              // 5: the master's
   graph.add(message(2, 0), {told});                        // 6
   graph.record_event(own);
-  graph.begin_finish();
+  graph.begin_epilogue();
   graph.add(cpu_task(0), {6});  // 7
   CHECK(model::unannounced(graph, cluster, 0) == std::vector<TaskIndex>{1});
   const TaskGraph whole = model::announced(graph, cluster, 0);
@@ -111,7 +111,7 @@ TEST_CASE("planner/announcement: a device that begins on its own waits for its a
   CHECK((first.device == 0 && first.peer == 1));
   // A frame of 24 bytes, and 16 for each of two segments.
   CHECK(4 * first.columns.size() == 24 + 2 * 16);
-  CHECK(whole.finish() == graph.finish() + 1);
+  CHECK(whole.epilogue() == graph.epilogue() + 1);
   CHECK(whole.events().front() == own + 1);
   CHECK(std::ranges::equal(whole.dependencies(2), std::vector<TaskIndex>{0, 1}));
   for (TaskIndex i = 3; i < whole.size(); ++i)

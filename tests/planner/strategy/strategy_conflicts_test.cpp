@@ -108,7 +108,7 @@ TaskGraph without(const TaskGraph& graph, TaskIndex of, std::size_t which, bool 
     for (const model::BufferDeclaration& buffer : graph.declared(d)) less.declare(d, buffer);
   }
   for (TaskIndex i = 0; i < graph.size(); ++i) {
-    if (graph.finishes() && i == graph.finish()) less.begin_finish();
+    if (graph.has_epilogue() && i == graph.epilogue()) less.begin_epilogue();
     std::vector<TaskIndex> dependencies(graph.dependencies(i).begin(), graph.dependencies(i).end());
     std::vector<std::int32_t> events(graph.awaited_events(i).begin(),
                                      graph.awaited_events(i).end());
@@ -125,7 +125,7 @@ TaskGraph without(const TaskGraph& graph, TaskIndex of, std::size_t which, bool 
 bool executes_as(const TaskGraph& graph, const TaskGraph& whole, std::mt19937& random, int orders) {
   const std::vector<std::uint64_t> expected = SymbolicExecution(whole, 2, false).run(nullptr);
   for (const bool interleaved : {false, true}) {
-    if (interleaved && !graph.finishes()) continue;
+    if (interleaved && !graph.has_epilogue()) continue;
     SymbolicExecution symbolic(graph, 2, interleaved);
     for (int i = 0; i < orders; ++i) {
       if (symbolic.run(&random) != expected) return false;
@@ -252,19 +252,19 @@ TEST_CASE("planner/conflicts: random graphs that are in order execute as in seri
   CHECK(wrong > 200);
 }
 
-TEST_CASE("planner/conflicts: a finish that needs what was computed before it is found" *
+TEST_CASE("planner/conflicts: an epilogue that needs what was computed before it is found" *
           doctest::test_suite("long")) {
   const planner::Plan plan = small_plan("pipeline", "star", 2, 0);
   const planner::Strategy& strategy = planner::find_strategy("pipeline");
   const TaskGraph graph = strategy.lower(plan, planner::decode_batch(3));
-  REQUIRE(graph.finishes());
-  // The last layer's sum stays on the master, and the finish reads it there.
+  REQUIRE(graph.has_epilogue());
+  // The last layer's sum stays on the master, and the epilogue reads it there.
   TaskGraph other(graph.batch());
   for (DeviceIndex d = 0; d < 2; ++d) {
     for (const model::BufferDeclaration& buffer : graph.declared(d)) other.declare(d, buffer);
   }
   for (TaskIndex i = 0; i < graph.size(); ++i) {
-    if (i == graph.finish()) other.begin_finish();
+    if (i == graph.epilogue()) other.begin_epilogue();
     Task task = graph.tasks()[static_cast<std::size_t>(i)];
     if (task.lane == LaneKind::channel && task.peer == plan.master)
       task.columns.end -= 1;  // not all of it comes back
@@ -273,7 +273,7 @@ TEST_CASE("planner/conflicts: a finish that needs what was computed before it is
   }
   const std::string fault = model::find_conflict(other).value_or("");
   CAPTURE(fault);
-  CHECK(fault.find("of the finish reads hidden of another step") != std::string::npos);
+  CHECK(fault.find("of the epilogue reads hidden of another step") != std::string::npos);
   std::mt19937 random(3);
   CHECK(!executes_as(other, other, random, 20));
 }

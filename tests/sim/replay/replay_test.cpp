@@ -12,7 +12,7 @@
 #include <string>
 
 #include "model/base/error.hpp"
-#include "model/graph/message_places.hpp"
+#include "model/graph/message_schedule.hpp"
 #include "tests/sim/random_simulations.hpp"
 #include "tests/sim/sim_fixture.hpp"
 #include "tests/support/relay_support.hpp"
@@ -133,8 +133,8 @@ TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 on 60 random graphs
     CHECK(differences(expected, found) == 0);
     spans += found.size();
     for (const TaskGraph& graph : graphs) {
-      const model::MessagePlaces places = model::message_places(graph);
-      for (TaskIndex i = 0; i < graph.size(); ++i) relays += places.is_relay(i) ? 1 : 0;
+      const model::MessageSchedule schedule = model::message_schedule(graph);
+      for (TaskIndex i = 0; i < graph.size(); ++i) relays += schedule.is_relay(i) ? 1 : 0;
     }
   }
   CHECK(spans > 2000);

@@ -20,7 +20,7 @@ std::string fault(const std::string& text) {
 }
 
 const std::string kHeader =
-    "window,release,slack,predicted_stall_fraction,measured_stall_fraction\n";
+    "window,release,slack,predicted_stall_fraction,replayed_stall_fraction\n";
 
 bool mentions(const std::string& message, const std::string& word) {
   return message.find(word) != std::string::npos && message.find('\n') == std::string::npos;
@@ -45,13 +45,13 @@ TEST_CASE("study/boundary points: what is written is read") {
                                           {kUnlimited, model::ReleaseRule::late, 0.5, 0.0, 1e-5}};
   CHECK(parse_boundary_points(to_csv(points), "x") == points);
   CHECK(parse_boundary_points(kHeader, "x").empty());
-  CHECK(parse_boundary_points(kHeader + "3,early,0.1,0,-0.01\n", "x")[0].measured_stall_fraction ==
+  CHECK(parse_boundary_points(kHeader + "3,early,0.1,0,-0.01\n", "x")[0].replayed_stall_fraction ==
         -0.01);
 }
 
 TEST_CASE("study/boundary points: columns in any order, more of them, lines of any system") {
   const auto points = parse_boundary_points(
-      "id,slack,release,window,measured_stall_fraction,predicted_stall_fraction\r\n"
+      "id,slack,release,window,replayed_stall_fraction,predicted_stall_fraction\r\n"
       "a,0.1,late,2,0.5,0.25\r\n\r\n",
       "x");
   REQUIRE(points.size() == 1);
@@ -67,7 +67,7 @@ TEST_CASE("study/boundary points: whatever is wrong costs one line that names it
   CHECK(mentions(fault(kHeader + "3,soon,0.1,0.2,0.3\n"), "release is 'soon'"));
   CHECK(mentions(fault(kHeader + "3,early,nan,0.2,0.3\n"), "slack is 'nan'"));
   CHECK(mentions(fault(kHeader + "3,early,0.1,1.5,0.3\n"), "predicted_stall_fraction is '1.5'"));
-  CHECK(mentions(fault(kHeader + "3,early,0.1,0.5,0.3x\n"), "measured_stall_fraction is '0.3x'"));
+  CHECK(mentions(fault(kHeader + "3,early,0.1,0.5,0.3x\n"), "replayed_stall_fraction is '0.3x'"));
   CHECK(mentions(fault(kHeader + "3,early,0.1,-0.1,0\n"), "predicted_stall_fraction is '-0.1'"));
   CHECK(mentions(fault(kHeader + "3,early,,0.5,0.3\n"), "slack is ''"));
 }

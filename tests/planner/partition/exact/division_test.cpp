@@ -85,7 +85,7 @@ void try_all(const DivisionProblem& p, Least& least, std::size_t d, std::int64_t
     const double time = device.heads_s[static_cast<std::size_t>(h)].at(e);
     for (std::int64_t u = p.least_units; units + u <= p.units; ++u) {
       if (u > device.room[static_cast<std::size_t>(h)].at(e)) break;
-      if (p.nobody_idle && h == 0 && u == 0) continue;
+      if (p.all_busy && h == 0 && u == 0) continue;
       try_all(p, least, d + 1, begin + h, units + u, std::max(heads_s, time),
               std::max(units_s, device.units_s(u)), std::max(both, time + device.units_s(u)));
     }

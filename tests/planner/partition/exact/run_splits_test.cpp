@@ -169,18 +169,20 @@ TEST_CASE("planner/layer runs: of equal periods the shortest round, of equal rou
 
 TEST_CASE("planner/layer runs: layers are alike in formats, windows and rotation") {
   model::Transformer model = unlike_groups().model;
-  CHECK(planner::first_alike(model) == std::vector<std::int32_t>{0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4});
+  CHECK(planner::first_equal_layers(model) ==
+        std::vector<std::int32_t>{0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4});
   model.window = 3;
   model.windowed = {false, true, false, true, false, true, false, true, false, true, false};
   model.unrotated.assign(11, false);
   model.unrotated[2] = true;
-  CHECK(planner::first_alike(model) == std::vector<std::int32_t>{0, 1, 2, 1, 4, 5, 4, 5, 4, 5, 4});
-  const model::Transformer like = planner::all_like(model, 5, 13);
+  CHECK(planner::first_equal_layers(model) ==
+        std::vector<std::int32_t>{0, 1, 2, 1, 4, 5, 4, 5, 4, 5, 4});
+  const model::Transformer like = planner::uniform_model(model, 5, 13);
   CHECK(like.layers == 13);
   CHECK(like.windowed == std::vector<bool>(13, true));
   CHECK(like.format_of(model::WeightMatrix::up, 12) == model::WeightFormat::q8_0);
-  CHECK(!like.layers_alike());
-  CHECK(planner::first_alike(like) == std::vector<std::int32_t>(13, 0));
+  CHECK(!like.has_uniform_layers());
+  CHECK(planner::first_equal_layers(like) == std::vector<std::int32_t>(13, 0));
 }
 
 TEST_CASE("planner/groups: layers that are not alike fit wherever some split of them does") {

@@ -169,7 +169,7 @@ TEST_CASE("planner/gathered weights: have room for a layer of the others', and w
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     std::int64_t room = 0;
     for (const model::BufferDeclaration& one : graph.declared(d)) {
-      if (one.name.kind == model::BufferKind::visiting) room += one.columns;
+      if (one.name.kind == model::BufferKind::gathered_weights) room += one.columns;
     }
     std::int64_t layer = 0;
     for (model::DeviceIndex other = 0; other < plan.cluster.size(); ++other) {
@@ -180,7 +180,7 @@ TEST_CASE("planner/gathered weights: have room for a layer of the others', and w
     }
     CHECK(room == layer);
     for (const model::ChannelSlots& end :
-         model::channel_slots(graph, model::message_places(graph), d)) {
+         model::channel_slots(graph, model::message_schedule(graph), d)) {
       for (const model::SlottedMessage& message : end.messages) {
         const Task& task = graph.tasks()[static_cast<std::size_t>(message.task)];
         CHECK((message.slot < 0) == model::moves_weights(task));

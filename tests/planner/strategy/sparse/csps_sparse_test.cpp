@@ -347,8 +347,8 @@ TEST_CASE("planner/sparse: the plan file has it, and none without") {
   by_head["sparse_attention"]["drop"][3][2] = {0.9, 0.875, 0.9, 0.95};
   const Plan apart = planner::parse_plan_json(by_head.dump(), "plan.json");
   CHECK(apart.sparse->dropped(3, 4, 3) == 0.95);
-  CHECK(apart.sparse->heads_alike(3, 4, 4).size() == 4);
-  CHECK(apart.sparse->heads_alike(3, 3, 4) == std::vector<Range>{{0, 4}});
+  CHECK(apart.sparse->head_runs(3, 4, 4).size() == 4);
+  CHECK(apart.sparse->head_runs(3, 3, 4) == std::vector<Range>{{0, 4}});
   CHECK(planner::parse_plan_json(planner::to_json(apart), "plan.json") == apart);
   const std::vector<double> less{0.9, 0.9, 0.5, 0.9};
   refused([](auto& j) { j["drop"][3][2] = {0.9, 0.9}; }, "each of the 4 key/value heads");

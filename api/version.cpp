@@ -1,0 +1,7 @@
+#include <tandem/version.hpp>
+
+namespace tandem {
+
+std::string_view version() { return TANDEM_VERSION; }
+
+}  // namespace tandem

@@ -1,0 +1,60 @@
+#include "cli/flags/measured_formats.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "model/base/error.hpp"
+
+namespace tandem::cli {
+namespace {
+
+std::string names_of_formats() {
+  std::string names;
+  for (const model::WeightFormat format : model::kWeightFormats) {
+    if (format == model::WeightFormat::f32) continue;
+    names += (names.empty() ? "" : ", ") + std::string(to_string(format));
+  }
+  return names;
+}
+
+}  // namespace
+
+bool fits(model::Transformer transformer, model::WeightFormat format) {
+  transformer.formats = model::WeightFormats(format);
+  try {
+    transformer.validate();
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+std::vector<model::WeightFormat> measured_formats(const Options& options,
+                                                  const model::Transformer& transformer) {
+  std::vector<model::WeightFormat> formats;
+  for (const std::string& name : options.all("dtype")) {
+    const auto format = model::find_weight_format(name);
+    if (name != "all" && (!format || *format == model::WeightFormat::f32))
+      throw Usage("flag '--dtype': '" + name + "', expected " + names_of_formats() +
+                  " or all; f32 is measured in any case");
+    for (const model::WeightFormat known : model::kWeightFormats) {
+      const bool wanted = known != model::WeightFormat::f32 &&
+                          (known == format || (name == "all" && fits(transformer, known)));
+      if (!wanted) continue;
+      if (std::ranges::find(formats, known) != formats.end())
+        throw Usage("flag '--dtype': " + std::string(to_string(known)) +
+                    " is given twice; expected each format once");
+      formats.push_back(known);
+    }
+  }
+  return formats;
+}
+
+bool measures_half_cache(const Options& options) {
+  const auto name = options.text("cache-type");
+  if (name && *name != to_string(model::CacheFormat::f16))
+    throw Usage("flag '--cache-type': '" + *name + "', expected f16; f32 is measured in any case");
+  return name.has_value();
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,90 @@
+#include "cli/flags/plan_workload.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "cli/files/scenarios.hpp"
+#include "cli/flags/outcome.hpp"
+#include "cli/flags/prompt.hpp"
+#include "exec/gguf/gguf_file.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
+#include "model/base/error.hpp"
+#include "planner/search/search.hpp"
+#include "planner/serving/serving_plan.hpp"
+
+namespace tandem::cli {
+
+std::string with_stages() { return planner::strategies_that(&planner::Sharding::splits_layers); }
+
+std::filesystem::path tokenizer_source(const std::string& model_name) {
+  std::filesystem::path source = find_weights(model_name);
+  if (std::filesystem::is_directory(source) || exec::is_gguf(source)) return source;
+  return {};
+}
+
+std::int64_t prompt_tokens(const Options& options, const std::string& model_name,
+                           const model::Transformer& transformer) {
+  const std::optional<std::string> text = options.text("prompt");
+  if (!text) {
+    options.refuse({"raw-prompt", "chat", "system"},
+                   "without '--prompt', the text that it is about");
+    return options.integer_or("prompt-tokens", 64, 1, 1 << 30);
+  }
+  if (options.has("prompt-tokens"))
+    throw Usage("flags '--prompt' and '--prompt-tokens' contradict each other; give one");
+  const std::filesystem::path source = tokenizer_source(model_name);
+  if (source.empty())
+    throw Error("model " + model_name +
+                ": has no tokenizer to count the prompt's tokens with, expected a model folder or "
+                "GGUF file; give '--prompt-tokens'");
+  return static_cast<std::int64_t>(
+      spoken_prompt(options, *exec::load_tokenizer(source, transformer), source, *text).size());
+}
+
+planner::Workload workload_of(const Options& options, const std::string& model_name,
+                              const model::Transformer& transformer,
+                              const std::optional<Served>& served) {
+  if (served && !served->samples)
+    options.refuse({"prompt-tokens", "prompt", "chat", "system", "new-tokens"},
+                   "with '--workload', which says it for each request");
+  if (served) return planner::typical_workload(served->requests);
+  return {.prompt_tokens = prompt_tokens(options, model_name, transformer),
+          .new_tokens = new_tokens(options, transformer, 32)};
+}
+
+planner::Objective objective_of(const Options& options, const planner::Strategy& strategy, bool any,
+                                const std::optional<Served>& served) {
+  using planner::Objective;
+  if (!any) {
+    const bool searched = options.text_or("partition", std::string(planner::kAutoPartition)) ==
+                              planner::kAutoPartition ||
+                          options.text_or("decode-moves", "q") == "auto";
+    if (!searched)
+      options.refuse({"objective"}, "with a partition other than auto, which is not searched");
+    if (served && !strategy.sharding.splits_layers())
+      options.refuse({"objective"}, "with many requests, but on the stages of strategy " +
+                                        with_stages() + ", or with strategy 'auto'");
+    if (!served && strategy.sharding.is_local())
+      options.refuse({"objective"},
+                     "with strategy '" + strategy.name + "', where there is nothing to choose");
+  }
+  std::vector<Objective> known{Objective::request, Objective::ttft, Objective::latency};
+  if (served) {
+    if (!any) known = {Objective::request};
+    known.push_back(Objective::throughput);
+  }
+  const bool rings = served && served->policy->alone() && strategy.sharding.splits_layers();
+  std::string_view usual = to_string(Objective::request);
+  if (served && (any || rings)) usual = to_string(Objective::throughput);
+  if (!served && options.text_or("objective", "") == "throughput")
+    throw Usage(
+        "flag '--objective': 'throughput' is of many requests; give '--workload' or '--samples'");
+  std::vector<std::string_view> names;
+  names.reserve(known.size());
+  for (const Objective one : known) names.push_back(to_string(one));
+  const std::string objective = options.choice_or("objective", std::string(usual), names);
+  return *std::ranges::find(known, objective, [](Objective one) { return to_string(one); });
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+// What flags of `tandem plan` say of the requests that the plan is for.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "cli/flags/options.hpp"
+#include "cli/flags/workload_flags.hpp"
+#include "model/transformer/transformer.hpp"
+#include "planner/plan/workload.hpp"
+#include "planner/search/objective.hpp"
+#include "planner/strategy/common/lowering.hpp"
+
+namespace tandem::cli {
+
+// The strategies whose devices work on steps of their own, for messages.
+[[nodiscard]] std::string with_stages();
+
+// Model folder or GGUF file, which have tokenizers; empty if the model is only a geometry.
+[[nodiscard]] std::filesystem::path tokenizer_source(const std::string& model_name);
+
+// Tokens of `--prompt`, counted by the model's tokenizer, or `--prompt-tokens`. Throws Usage for
+// flags that contradict each other, Error for a text and a model without a tokenizer.
+[[nodiscard]] std::int64_t prompt_tokens(const Options& options, const std::string& model_name,
+                                         const model::Transformer& transformer);
+
+// The workload of one request by flags, or of a typical one of many, which state their lengths
+// themselves. Throws Usage for flags of lengths beside a workload.
+[[nodiscard]] planner::Workload workload_of(const Options& options, const std::string& model_name,
+                                            const model::Transformer& transformer,
+                                            const std::optional<Served>& served);
+
+// `--objective`, by default throughput of many requests and the request of one. `any`: the strategy
+// is to be chosen, too. Throws Usage where nothing is searched, Error for an unknown objective.
+[[nodiscard]] planner::Objective objective_of(const Options& options,
+                                              const planner::Strategy& strategy, bool any,
+                                              const std::optional<Served>& served);
+
+}  // namespace tandem::cli

@@ -1,0 +1,92 @@
+#include "cli/plan_answers.hpp"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "planner/search/drop_search.hpp"
+#include "planner/serving/chunk_search.hpp"
+#include "planner/serving/serving_plan.hpp"
+
+namespace tandem::cli {
+
+Answer answer_to(const planner::Request& request, std::optional<Served>& served) {
+  if (!served) return planner::make_plan(request);
+  if (!served->best_chunk) {
+    return planner::make_serving_plan(request, served->requests, *served->policy, served->chunk,
+                                      served->steps);
+  }
+  auto answer =
+      planner::make_chunked_plan(request, served->requests, *served->policy, served->steps);
+  if (auto* const no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
+  auto& made = std::get<planner::ChunkedPlan>(answer);
+  served->chunk = made.chunk;
+  return std::move(made.plan);
+}
+
+Answer answer_of(const planner::SpChoice& choice) {
+  if (choice.selected().plan) return *choice.selected().plan;
+  return planner::Infeasible{choice.ntp.reason +
+                             "\nwith weights split (--sp tp): " + choice.tp.reason};
+}
+
+Answer answer_of(const planner::DecodeChoice& choice) {
+  if (choice.best().plan) return *choice.best().plan;
+  planner::Infeasible none;
+  for (const planner::DecodeOption& option : choice.options) {
+    none.reason += (none.reason.empty() ? "" : "\n") + std::string("--decode-moves ") +
+                   std::string(to_string(option.moves)) + ": " + option.reason;
+  }
+  return none;
+}
+
+Answer answer_within(const planner::Request& request, MeasuredLoss& loss, const Bounded& bounded,
+                     std::optional<DropAnswer>& drop) {
+  const auto start = std::chrono::steady_clock::now();
+  auto found = planner::choose_drop(request, loss.model, bounded.bounds);
+  if (auto* const no = std::get_if<planner::Infeasible>(&found)) return std::move(*no);
+  drop = DropAnswer{.choice = std::get<planner::DropChoice>(std::move(found))};
+  drop->elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const planner::Plan& plan = drop->choice.plan;
+  drop->remarks = std::move(loss.remarks);
+  for (std::string& remark : loss.model.remarks(plan)) drop->remarks.push_back(std::move(remark));
+  return plan;
+}
+
+Answer answer_of_any(const Options& options, const planner::Request& request,
+                     std::vector<model::WeightFormats> formats, std::optional<Served>& served,
+                     std::optional<study::Choice>& choice) {
+  study::Question question{.request = request, .formats = std::move(formats)};
+  if (served) {
+    question.served =
+        study::ServedWorkload{.requests = served->requests,
+                              .policy = options.has("policy") ? served->policy : nullptr,
+                              .chunk = served->chunk,
+                              .steps = served->steps,
+                              .schedule = {}};
+    question.best_chunk = served->best_chunk;
+  }
+  choice = study::choose(question);
+  if (!choice->contenders.empty()) {
+    const study::Contender& first = choice->contenders.front();
+    if (served) {
+      served->policy = first.policy;
+      served->chunk = first.chunk;
+    }
+    return first.plan;
+  }
+  planner::Infeasible none{"no strategy has a plan\n"};
+  for (const auto& [strategy, reason] : choice->without)
+    none.reason.append("not ").append(strategy).append(": ").append(reason).append("\n");
+  return none;
+}
+
+Answer answer_on_fewest(const planner::Request& request, const planner::Planning& planning,
+                        std::optional<planner::FewestDevices>& few) {
+  auto found = planner::plan_on_fewest(request, planning);
+  if (auto* const no = std::get_if<planner::Infeasible>(&found)) return std::move(*no);
+  few = std::get<planner::FewestDevices>(std::move(found));
+  return few->plan;
+}
+
+}  // namespace tandem::cli

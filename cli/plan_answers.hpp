@@ -1,0 +1,47 @@
+#pragma once
+
+// What `tandem plan` searches: one function for each question that its flags can ask.
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "advice/choice.hpp"
+#include "cli/flags/loss.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/workload_flags.hpp"
+#include "cli/views/drop_view.hpp"
+#include "model/transformer/weight_format.hpp"
+#include "planner/search/device_choice.hpp"
+#include "planner/search/moves_choice.hpp"
+#include "planner/search/search.hpp"
+#include "planner/search/sp_choice.hpp"
+
+namespace tandem::cli {
+
+using Answer = std::variant<planner::Plan, planner::Infeasible>;
+
+// The plan of one strategy, for one request or for `served`, whose chunk is set to the one found.
+[[nodiscard]] Answer answer_to(const planner::Request& request, std::optional<Served>& served);
+
+// The plan of the selected option, or why each has none.
+[[nodiscard]] Answer answer_of(const planner::SpChoice& choice);
+[[nodiscard]] Answer answer_of(const planner::DecodeChoice& choice);
+
+// The plan whose levels and ratios are chosen within `bounded`; `drop` is set to how.
+[[nodiscard]] Answer answer_within(const planner::Request& request, MeasuredLoss& loss,
+                                   const Bounded& bounded, std::optional<DropAnswer>& drop);
+
+// The best plan of all strategies; `choice` is set to their ranking, policy and chunk of `served`
+// to the best ones. Infeasible: why each strategy has none.
+[[nodiscard]] Answer answer_of_any(const Options& options, const planner::Request& request,
+                                   std::vector<model::WeightFormats> formats,
+                                   std::optional<Served>& served,
+                                   std::optional<study::Choice>& choice);
+
+// The plan on the fewest devices; `few` is set to why not on fewer.
+[[nodiscard]] Answer answer_on_fewest(const planner::Request& request,
+                                      const planner::Planning& planning,
+                                      std::optional<planner::FewestDevices>& few);
+
+}  // namespace tandem::cli

@@ -1,0 +1,1 @@
+tandem_tests(api SOURCES api/library_test.cpp LIBRARIES tandem::tandem)
