@@ -109,6 +109,7 @@ TEST_CASE("study/fidelity recording: quantities are the result's own numbers") {
   const model::Result predicted = study::predict(file.plan, {}).result;
   auto json = nlohmann::json::parse(to_json(predicted));
   json["kind"] = "measured";
+  json["pace"] = "measured";
   json["evaluator"] = "exec";
   model::Result run = model::parse_result_json(json.dump(), "measured.json");
   for (double& time : run.metrics.token_times_s) time *= 2.0;
@@ -138,6 +139,9 @@ TEST_CASE("study/fidelity recording: quantities are the result's own numbers") {
     if (one.scope == "kind") recorded += *one.predicted;
   CHECK(recorded == doctest::Approx(kinds));
   CHECK_THROWS_AS(study::quantities_of(predicted, to_json(predicted), {}, {}), Error);
+  // A prediction is no run.
+  CHECK_THROWS_AS(study::quantities_of(predicted, to_json(predicted), {}, std::vector{predicted}),
+                  Error);
   run.plan.sha256 = std::string(64, '0');
   CHECK_THROWS_AS(study::quantities_of(predicted, to_json(predicted), {}, std::vector{run}), Error);
 }
