@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "advice/intervals.hpp"
 #include "model/base/statistics.hpp"
 #include "model/cluster/variation.hpp"
 #include "model/graph/announcement.hpp"
@@ -185,9 +186,11 @@ void describe(const Repetitions& repetitions, const Values& values, Result& resu
   for (const auto& [name, all] : values) result.environment["repetitions: " + name] = spread(all);
 }
 
-// `result` has the first repetition.
-void repeat(const Plan& plan, const Repetitions& repetitions, Result& result) {
+// `result` has the first repetition. Returns the metrics of all.
+std::vector<model::Metrics> repeat(const Plan& plan, const Repetitions& repetitions,
+                                   Result& result) {
   Values values;
+  std::vector<model::Metrics> all{result.metrics};
   const auto add = [&](const model::Metrics& metrics) {
     if (metrics.token_times_s.empty()) {
       values["time of the pass, s"].push_back(metrics.ttft_s);
@@ -206,9 +209,10 @@ void repeat(const Plan& plan, const Repetitions& repetitions, Result& result) {
     model::RunRecorder recorder(plan.cluster, plan.master, false);
     sim::replay_seeded(plan.cluster, plan.cost_model(), steps, recorder,
                        repetitions.seed + static_cast<std::uint64_t>(i));
-    add(recorder.metrics());
+    add(all.emplace_back(recorder.metrics()));
   }
   describe(repetitions, values, result);
+  return all;
 }
 
 std::unique_ptr<model::Scheduler> scheduler_of(const Plan& plan, const ServedWorkload& served) {
@@ -234,10 +238,11 @@ model::RunRecorder evaluate_served(const Plan& plan, const ServedWorkload& serve
   return recorder;
 }
 
-// `result` has the first repetition.
-void repeat_served(const Plan& plan, const ServedWorkload& served, const PredictionOptions& options,
-                   Result& result) {
+// `result` has the first repetition. Returns what all say of the requests.
+std::vector<Result> repeat_served(const Plan& plan, const ServedWorkload& served,
+                                  const PredictionOptions& options, Result& result) {
   Values values;
+  std::vector<Result> all{Result{.metrics = result.metrics, .requests = result.requests}};
   const auto add = [&](const Result& one) {
     double first = 0.0;
     double last = 0.0;
@@ -253,12 +258,14 @@ void repeat_served(const Plan& plan, const ServedWorkload& served, const Predict
   add(result);
   for (std::int64_t i = 1; i < options.repetitions.count; ++i) {
     const std::uint64_t seed = options.repetitions.seed + static_cast<std::uint64_t>(i);
-    Result one;
+    Result& one = all.emplace_back();
     planner::fill_requests(served.requests, evaluate_served(plan, served, options, seed).served(),
                            one);
+    one.schedule.clear();
     add(one);
   }
   describe(options.repetitions, values, result);
+  return all;
 }
 
 }  // namespace
@@ -295,7 +302,10 @@ Prediction predict(const Plan& plan, const PredictionOptions& options) {
   if (generation.count() > 1)
     announcements.add(generation.graph(1).batch(), generation.count() - 1);
   announcements.describe(prediction.result);
-  if (options.repetitions.varies) repeat(plan, options.repetitions, prediction.result);
+  std::vector<model::Metrics> repetitions{prediction.result.metrics};
+  if (options.repetitions.varies)
+    repetitions = repeat(plan, options.repetitions, prediction.result);
+  if (options.intervals) set_intervals(plan, repetitions, prediction.result);
   if (options.timeline) prediction.trace = recorder.trace();
   return prediction;
 }
@@ -319,7 +329,10 @@ Prediction predict_served(const Plan& plan, const ServedWorkload& served,
     const std::int64_t steps = planner::serving_capacity(plan, served.steps).steps;
     if (steps > 1) result.environment["in_flight"] = std::to_string(steps);
   }
-  if (options.repetitions.varies) repeat_served(plan, served, options, result);
+  std::vector<Result> repetitions{Result{.metrics = result.metrics, .requests = result.requests}};
+  if (options.repetitions.varies) repetitions = repeat_served(plan, served, options, result);
+  if (options.intervals)
+    set_served_intervals(plan, served.requests, recorder.served(), repetitions, result);
   if (options.timeline) prediction.trace = recorder.trace();
   return prediction;
 }
@@ -331,6 +344,26 @@ Result predict_served_fairly(const Plan& plan, const ServedWorkload& served) {
   sim::evaluate_fair_scheduled(plan.cluster, plan.cost_model(), *scheduler, graphs, recorder);
   Result result;
   planner::fill_requests(served.requests, recorder.served(), result);
+  return result;
+}
+
+Result predict_fairly(Plan plan, const ServedWorkload* served) {
+  plan.cluster = model::without_variation(plan.cluster);
+  model::RunRecorder recorder(plan.cluster, plan.master, false);
+  Result result;
+  if (served != nullptr) {
+    const std::unique_ptr<model::Scheduler> scheduler = scheduler_of(plan, *served);
+    planner::GraphCache graphs(plan);
+    sim::evaluate_fair_scheduled(plan.cluster, plan.cost_model(), *scheduler, graphs, recorder);
+    planner::fill_requests(served->requests, recorder.served(), result);
+    set_served_intervals(plan, served->requests, recorder.served(), {&result, 1}, result);
+    return result;
+  }
+  planner::GenerationSteps steps(plan);
+  sim::extend_fair(plan.cluster, plan.cost_model(), steps, recorder);
+  result.metrics = recorder.metrics();
+  model::set_only_request(result);
+  set_intervals(plan, {&result.metrics, 1}, result);
   return result;
 }
 

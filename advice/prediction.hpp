@@ -35,6 +35,7 @@ struct PredictionOptions {
   EvaluatorKind evaluator = EvaluatorKind::simgrid;
   bool timeline = false;    // keep a span of every task
   bool every_step = false;  // also evaluates steps that could be extrapolated
+  bool intervals = true;    // sets interval_90
   Repetitions repetitions{};
   // Called before each step of the first repetition of one request is evaluated.
   std::function<void(std::int32_t step, std::int32_t steps)> on_step{};
@@ -67,6 +68,10 @@ struct ServedWorkload {
 // nothing else. Uses SimGrid if anything varies.
 [[nodiscard]] model::Result predict_served_fairly(const planner::Plan& plan,
                                                   const ServedWorkload& served);
+
+// What `predict` or, if `served` is not null, `predict_served` says of times, with intervals, to
+// 1e-9 and as if nothing varied (sim::extend_fair); nothing else is filled in.
+[[nodiscard]] model::Result predict_fairly(planner::Plan plan, const ServedWorkload* served);
 
 // Throws Error, as a run would at its start, unless every device's budget has the memory that the
 // run needs: for the plan's own workload, or for `served` if it is not null, with or without a

@@ -105,7 +105,8 @@ double Answers::simulated(const Contender& contender) const {
   const Objective objective = question_->request.objective;
   if (!question_->served)
     return planner::predicted_time(contender.plan, objective, sim::replay_extrapolated);
-  return seconds_of(predict_served(contender.plan, served_by(contender), {}).result, objective);
+  return seconds_of(
+      predict_served(contender.plan, served_by(contender), {.intervals = false}).result, objective);
 }
 
 // Throws Error as the planner does.

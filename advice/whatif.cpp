@@ -112,7 +112,7 @@ class Changes {
     served.steps = std::min(served.steps, plan.reserved().steps);
     const model::Result result =
         evaluator_ == EvaluatorKind::analytic
-            ? predict_served(plan, served, {.evaluator = evaluator_}).result
+            ? predict_served(plan, served, {.evaluator = evaluator_, .intervals = false}).result
             : predict_served_fairly(plan, served);
     double sum_s = 0.0;
     for (const model::RequestResult& request : result.requests)

@@ -4,9 +4,9 @@
 
 #include <ostream>
 
-#include "cli/files/files.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
+#include "cli/flags/shown.hpp"
 #include "sim/platform/city.hpp"
 
 namespace tandem::cli {
@@ -17,7 +17,7 @@ int city_command(const Arguments& arguments, std::ostream& out) {
        .summary = "Makes the platform file of a synthetic city: homes with their devices, access\n"
                   "lines, switches and a core. Its comment says what is drawn from which range.",
        .positionals = {},
-       .flags = {{"homes", "N", "homes, 1 to 4096"},
+       .flags = {{"homes", "N", "homes, 1 to 4096 (required)"},
                  {"devices-per-home", "N", "devices in each, 1 to 64 [2]"},
                  {"seed", "S", "of the draws [1]"},
                  {"out", "FILE", "write it there instead of printing it"}}},
@@ -36,11 +36,7 @@ int city_command(const Arguments& arguments, std::ostream& out) {
        .devices_per_home = options.integer_or("devices-per-home", 2, 1, 64),
        .seed = static_cast<std::uint64_t>(options.integer_or("seed", 1, 0, kMaxSeed))});
   options.settle();
-  if (to_file) {
-    write_file(*path, text);
-  } else {
-    out << text;
-  }
+  deliver({.file = to_file ? path : std::nullopt, .to_output = !to_file}, text, out);
   return 0;
 }
 

@@ -24,6 +24,7 @@
 #include "cli/views/drop_view.hpp"
 #include "cli/views/next_commands.hpp"
 #include "cli/views/plan_view.hpp"
+#include "cli/views/predicted_view.hpp"
 #include "cli/views/ring_view.hpp"
 #include "cli/views/ways_view.hpp"
 #include "exec/kernels/kernels_here.hpp"
@@ -181,7 +182,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                 "' all devices work on one step; expected 1, or strategy " + with_stages());
   const planner::Objective objective =
       bounded ? planner::Objective::ttft : objective_of(options, chosen, any, served);
-  model::Cluster cluster = sim::read_platform(platform).cluster;
+  sim::Platform scenario = sim::read_platform(platform);
+  model::Cluster cluster = std::move(scenario.cluster);
   const WantedDevices devices = devices_of(options, cluster, chosen, any);
   const planner::HeadPlacement head = head_of(options, chosen);
   planner::Request request{
@@ -222,7 +224,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   request = planner::for_devices(std::move(request), devices.used);
-  request.profiles = device_profiles(options, request.cluster);
+  request.profiles = device_profiles(options, request.cluster, scenario.processors);
   request.cluster = model::with_measured_disks(request.cluster, request.profiles,
                                                profile_files(options, request.cluster));
   std::optional<planner::SpChoice> of_two;
@@ -293,11 +295,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     summary["bound"] = round   ? rate_bound_json(plan)
                        : bound ? bound_json(*bound, objective)
                                : Json();
+    if (show.file) summary["predicted"] = predicted_json(predicted_times(plan, served));
     summary["equation5"] = bound ? equation5_json(*bound) : Json();
     out << (show.file ? summary.dump(2) + '\n' : json);
   } else if (show.table()) {
     print_plan(plan, show.file.value_or(""), out);
     if (choice) print_choice(*choice, out);
+    print_predicted(predicted_times(plan, served), out);
     if (few) out << '\n' << fewest_text(*few, request.cluster);
     if (of_two) out << '\n' << describe(*of_two, objective);
     if (of_moves) out << '\n' << describe(*of_moves, objective);

@@ -54,22 +54,26 @@ std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
                                   .read_bytes = exec::streamed_block_bytes(transformer)};
 }
 
+std::string percent_of(double part) { return model::fixed(100.0 * part, 1) + "%"; }
+
 void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
   out << profile.source << "\nidle process " << to_text(model::Bytes{profile.program_bytes})
       << ", disk "
-      << (profile.disk_bandwidth.value() > 0.0 ? to_text(profile.disk_bandwidth) : "not measured")
-      << "\n\n";
-  model::Table table({"task", "overhead", "rows alike", "streamed"});
+      << (profile.disk_bandwidth.value() > 0.0 ? to_text(profile.disk_bandwidth) : "not measured");
+  if (profile.drift) out << ", drift " << percent_of(*profile.drift);
+  out << "\n\n";
+  model::Table table({"task", "overhead", "rows alike", "streamed", "error", "spread"});
   const auto add = [&](std::size_t k, const model::KindRate& rate, const std::string& format) {
     std::string name(model::to_string(static_cast<model::TaskKind>(k)));
     if (!format.empty()) name += " (" + format + ")";
     std::string overhead = to_text(model::Seconds{rate.overhead_s});
+    std::string fit = rate.error ? percent_of(rate.error->fit) : "";
+    std::string spread = rate.error ? percent_of(rate.error->spread) : "";
     for (const model::RatePoint& point : rate.points) {
       if (point.seconds_per_byte <= 0.0) continue;
       table.add({name, overhead, model::fixed(point.intensity, point.intensity < 10.0 ? 1 : 0),
-                 to_text(model::BytesPerSecond{1.0 / point.seconds_per_byte})});
-      name.clear();
-      overhead.clear();
+                 to_text(model::BytesPerSecond{1.0 / point.seconds_per_byte}), fit, spread});
+      for (std::string* const once : {&name, &overhead, &fit, &spread}) once->clear();
     }
   };
   for (std::size_t k = 0; k < profile.rate.size(); ++k) {
@@ -87,7 +91,6 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
 // Relative errors on sizes that the profile was not fitted to, by kind.
 void print_check(const model::Transformer& transformer, const model::DeviceProfile& profile,
                  exec::KernelSet kernels, std::ostream& out) {
-  const auto percent = [](double part) { return model::fixed(100.0 * part, 1) + "%"; };
   out << "\nPredicted beside measured, sizes that were held out, " << profile.threads
       << (profile.threads == 1 ? " thread\n\n" : " threads\n\n");
   model::Table table({"task", "sizes", "median error", "95th percentile", "bias"});
@@ -97,9 +100,9 @@ void print_check(const model::Transformer& transformer, const model::DeviceProfi
       name += " (" + std::string(to_string(of_kind.format)) + ")";
     std::vector<double> sizes;
     for (const double error : of_kind.errors) sizes.push_back(std::abs(error));
-    table.add({name, std::to_string(sizes.size()), percent(model::quantile(sizes, 0.5)),
-               percent(model::quantile(sizes, 0.95)),
-               percent(model::quantile(of_kind.errors, 0.5))});
+    table.add({name, std::to_string(sizes.size()), percent_of(model::quantile(sizes, 0.5)),
+               percent_of(model::quantile(sizes, 0.95)),
+               percent_of(model::quantile(of_kind.errors, 0.5))});
   }
   table.print(out);
 }

@@ -11,6 +11,7 @@
 #include "cli/flags/commands.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
+#include "cli/flags/shown.hpp"
 #include "model/base/csv.hpp"
 #include "model/base/error.hpp"
 #include "planner/serving/drawn_requests.hpp"
@@ -97,8 +98,8 @@ int workload_command(const Arguments& arguments, std::ostream& out) {
                   "lengths of a median and a 99th percentile. For '--workload' of 'tandem plan',\n"
                   "'simulate' and 'run'.",
        .positionals = {},
-       .flags = {{"requests", "N", "how many, 1 to 10000"},
-                 {"rate", "R", "requests a second, in the mean"},
+       .flags = {{"requests", "N", "how many, 1 to 10000 (required)"},
+                 {"rate", "R", "requests a second, in the mean (required)"},
                  {"lengths", "NAME", "lengths of a data set: needlebench, bookcorpus"},
                  {"prompt-tokens", "M:P", "instead: prompts' median and 99th percentile, or N"},
                  {"new-tokens", "M:P", "and those of new tokens"},
@@ -137,11 +138,7 @@ int workload_command(const Arguments& arguments, std::ostream& out) {
   }
   options.settle();
   const std::string text = planner::to_json_lines(planner::drawn_requests(draw));
-  if (to_file) {
-    write_file(*path, text);
-  } else {
-    out << text;
-  }
+  deliver({.file = to_file ? path : std::nullopt, .to_output = !to_file}, text, out);
   return 0;
 }
 

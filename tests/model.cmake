@@ -16,7 +16,10 @@ tandem_tests(
     model/config/folder_config_test.cpp
     model/predict/cost_model_test.cpp
     model/base/csv_test.cpp
+    model/predict/deviation_test.cpp
     model/predict/device_profile_test.cpp
+    model/predict/factor_draws_test.cpp
+    model/report/interval_test.cpp
     model/base/digest_test.cpp
     model/transformer/geometries_test.cpp
     model/graph/memory_test.cpp
@@ -26,6 +29,7 @@ tandem_tests(
     model/base/plain_text_test.cpp
     model/base/quantity_text_test.cpp
     model/report/result_test.cpp
+    model/predict/similar_profile_test.cpp
     model/base/statistics_test.cpp
     model/base/system_fault_test.cpp
     model/graph/task_graph_test.cpp

@@ -13,6 +13,7 @@ tandem_tests(
     advice/fidelity/matrix_test.cpp
     advice/fidelity/recording_test.cpp
     advice/fidelity/report_page_test.cpp
+    advice/intervals_test.cpp
     advice/prediction_test.cpp
     study/steady_state/boundary_points_test.cpp
     study/steady_state/closed_form_test.cpp

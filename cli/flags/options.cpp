@@ -91,9 +91,9 @@ std::string help_markdown(const Syntax& syntax) {
                      "\n\n| flag | argument | default | meaning |\n|---|---|---|---|\n";
   for (const Flag& flag : syntax.flags) {
     const auto [meaning, fallback] = meaning_and_default(flag);
+    const bool unsaid = flag.repeatable && meaning.find("repeated") == std::string_view::npos;
     text += "| " + code("--" + std::string(flag.name)) + " | " + code(flag.value) + " | " +
-            cell(fallback) + " | " + cell(meaning) + (flag.repeatable ? "; may be repeated" : "") +
-            " |\n";
+            cell(fallback) + " | " + cell(meaning) + (unsaid ? "; may be repeated" : "") + " |\n";
   }
   return text;
 }

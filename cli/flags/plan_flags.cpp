@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/files/files.hpp"
+#include "cli/files/reference_processors.hpp"
 #include "cli/flags/cache_type.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/loss.hpp"
@@ -14,6 +15,7 @@
 #include "cli/flags/workload_flags.hpp"
 #include "model/base/error.hpp"
 #include "model/graph/candidates.hpp"
+#include "model/predict/similar_profile.hpp"
 #include "model/predict/stated_profiles.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/common/stages.hpp"
@@ -213,7 +215,8 @@ std::vector<std::string> profile_files(const Options& options, const model::Clus
   return files;
 }
 
-std::vector<DeviceProfile> device_profiles(const Options& options, const model::Cluster& cluster) {
+std::vector<DeviceProfile> device_profiles(const Options& options, const model::Cluster& cluster,
+                                           const std::map<std::string, std::string>& processors) {
   const std::vector<std::string> given = profile_files(options, cluster);
   if (given.empty()) options.refuse({"threads"}, "without '--profile', whose threads it chooses");
   std::optional<int> threads;
@@ -240,6 +243,13 @@ std::vector<DeviceProfile> device_profiles(const Options& options, const model::
   std::vector<DeviceProfile> profiles = model::stated_profiles(cluster);
   for (std::size_t i = 0; i < own.size(); ++i) {
     const std::optional<ProfileFile>& file = own[i] ? own[i] : common;
+    const auto processor = processors.find(cluster.devices()[i].name);
+    if (!file && processor != processors.end()) {
+      const double program_bytes = profiles[i].program_bytes;
+      profiles[i] =
+          model::similar_profile(cluster.devices()[i], reference_processor(processor->second));
+      profiles[i].program_bytes = program_bytes;
+    }
     if (!file) continue;
     const double slowdown = cluster.devices()[i].slowdown;
     const bool emulated = slowdown != 1.0 || (!own[i] && own.size() > 1);

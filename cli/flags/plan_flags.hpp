@@ -3,6 +3,7 @@
 // The flags of `tandem plan`, and what those say that are the plan's alone.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,12 +35,14 @@ struct WantedDevices {
 [[nodiscard]] std::vector<std::string> profile_files(const Options& options,
                                                      const model::Cluster& cluster);
 // One a device from `--profile F` (every device) and `--profile NAME=F` (that one), made slower as
-// the scenario says; nominal where none is given, with the program's memory as stated. Of several
-// numbers of threads `--threads`; without it the most that were measured, but the fewest for a
-// device that others share its machine with: one that is slowed down, or one of several with the
-// same profile.
-[[nodiscard]] std::vector<model::DeviceProfile> device_profiles(const Options& options,
-                                                                const model::Cluster& cluster);
+// the scenario says; where none is given, that of a similar processor if `processors`, by device,
+// names one (cli/files/reference_processors.hpp), else nominal, with the program's memory as
+// stated. Of several numbers of threads `--threads`; without it the most that were measured, but
+// the fewest for a device that others share its machine with: one that is slowed down, or one of
+// several with the same profile.
+[[nodiscard]] std::vector<model::DeviceProfile> device_profiles(
+    const Options& options, const model::Cluster& cluster,
+    const std::map<std::string, std::string>& processors);
 // `--window`, `--retain`; as few devices as hold it keep weights in memory unless a window is
 // given.
 [[nodiscard]] planner::WindowRequest window_of(const Options& options,

@@ -319,16 +319,28 @@ void print_requests(const model::Result& result, std::ostream& out) {
       {"request", "arrival", "queueing", "first token", "end", "token latency, p50"});
   for (const model::RequestResult& request : result.requests) {
     const double latency = request.token_latency.p50;
-    table.add({request.id, to_text(Seconds{request.arrival_s}),
-               to_text(Seconds{request.queueing_s}), to_text(Seconds{request.ttft_s}),
-               to_text(Seconds{request.end_s}),
-               std::isfinite(latency) ? to_text(Seconds{latency}) : "-"});
+    const model::TimeIntervals intervals = request.interval_90.value_or(model::TimeIntervals{});
+    const auto& of_latency = intervals.token_latency_s;
+    table.add(
+        {request.id, to_text(Seconds{request.arrival_s}),
+         to_text(Seconds{request.queueing_s}, intervals.queueing_s),
+         to_text(Seconds{request.ttft_s}, intervals.ttft_s),
+         to_text(Seconds{request.end_s}, intervals.end_s),
+         std::isfinite(latency)
+             ? to_text(Seconds{latency}, of_latency ? std::optional(of_latency->p50) : std::nullopt)
+             : "-"});
   }
   table.print(out);
   if (result.metrics.throughput_tokens_per_s) {
-    out << "\nthroughput  " << model::fixed(*result.metrics.throughput_tokens_per_s, 2)
-        << " tokens a second\n";
+    out << "\nthroughput  " << model::fixed(*result.metrics.throughput_tokens_per_s, 2);
+    if (result.interval_90 && result.interval_90->throughput_tokens_per_s) {
+      const model::Interval& interval = *result.interval_90->throughput_tokens_per_s;
+      out << " (" << model::fixed(interval.low, 2) << " to " << model::fixed(interval.high, 2)
+          << ')';
+    }
+    out << " tokens a second\n";
   }
+  print_interval_basis(result, out);
 }
 
 }  // namespace tandem::cli

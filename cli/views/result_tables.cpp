@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "model/base/quantity_text.hpp"
-#include "model/base/statistics.hpp"
 #include "model/base/text_table.hpp"
 
 namespace tandem::cli {
@@ -28,6 +27,12 @@ void print_remarks(const std::vector<std::pair<std::string, std::string>>& remar
     out << name << std::string(width + 2 - name.size(), ' ') << text << '\n';
 }
 
+// Of the only request.
+std::optional<model::Interval> end_interval(const model::Result& result) {
+  if (result.requests.size() != 1 || !result.requests.front().interval_90) return std::nullopt;
+  return result.requests.front().interval_90->end_s;
+}
+
 }  // namespace
 
 std::string path_from(const std::string& path, const std::optional<std::string>& from) {
@@ -41,20 +46,30 @@ std::string path_from(const std::string& path, const std::optional<std::string>&
 
 void print_times(const model::Result& result, std::ostream& out) {
   const bool generated = !result.metrics.token_times_s.empty();
+  const model::TimeIntervals intervals = result.interval_90.value_or(model::TimeIntervals{});
   model::Table table({generated ? "time to first token" : "time of the pass",
-                      to_text(Seconds{result.metrics.ttft_s})});
+                      to_text(Seconds{result.metrics.ttft_s}, intervals.ttft_s)});
   const std::vector<double> latencies = result.metrics.token_latencies_s();
   if (!latencies.empty()) {
-    table.add({"token latency, mean", to_text(Seconds{model::mean(latencies)})});
-    table.add({"token latency, p50", to_text(Seconds{model::quantile(latencies, 0.5)})});
-    table.add({"token latency, p90", to_text(Seconds{model::quantile(latencies, 0.9)})});
-    table.add({"token latency, p99", to_text(Seconds{model::quantile(latencies, 0.99)})});
+    const model::LatencyStats stats = model::latency_stats(latencies);
+    const auto add = [&](const char* name, double value,
+                         model::Interval model::LatencyIntervals::*interval) {
+      const auto& all = intervals.token_latency_s;
+      table.add(
+          {name, to_text(Seconds{value}, all ? std::optional(*all.*interval) : std::nullopt)});
+    };
+    add("token latency, mean", stats.mean, &model::LatencyIntervals::mean);
+    add("token latency, p50", stats.p50, &model::LatencyIntervals::p50);
+    add("token latency, p90", stats.p90, &model::LatencyIntervals::p90);
+    add("token latency, p99", stats.p99, &model::LatencyIntervals::p99);
   }
   if (!result.metrics.token_times_s.empty())
     table.add({"number of tokens", std::to_string(result.metrics.token_times_s.size())});
   if (!result.metrics.token_times_s.empty())
-    table.add({"time of all tokens", to_text(Seconds{result.metrics.token_times_s.back()})});
+    table.add({"time of all tokens",
+               to_text(Seconds{result.metrics.token_times_s.back()}, end_interval(result))});
   table.print(out);
+  print_interval_basis(result, out);
   std::vector<std::pair<std::string, std::string>> remarks;
   const auto add_communication = [&](const char* name,
                                      const std::optional<model::Communication>& sums) {
@@ -76,6 +91,11 @@ void print_times(const model::Result& result, std::ostream& out) {
   }
   if (!remarks.empty()) out << '\n';
   print_remarks(remarks, out);
+}
+
+void print_interval_basis(const model::Result& result, std::ostream& out) {
+  const auto found = result.environment.find("intervals");
+  if (found != result.environment.end()) out << "\nin brackets: " << found->second << '\n';
 }
 
 void print_devices(const model::Result& result, std::ostream& out) {

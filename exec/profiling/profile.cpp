@@ -11,6 +11,7 @@
 #include "exec/kernels/integer_choice.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "exec/machine/process_facts.hpp"
+#include "exec/profiling/profile_errors.hpp"
 #include "exec/profiling/profile_fit.hpp"
 #include "exec/profiling/profile_rig.hpp"
 #include "exec/profiling/profile_steps.hpp"
@@ -57,7 +58,7 @@ struct Part {
   model::Transformer transformer;
   std::string name{};  // for sources; empty: weights and cache in f32, which are always measured
   std::optional<model::WeightFormat> format{};  // of weights that are not f32
-  std::vector<ProfileLog> logs{};               // one for each number of threads
+  std::vector<MeasuredSteps> measured{};        // one for each number of threads
 };
 
 std::vector<Part> parts_of(const model::Transformer& transformer, const ProfileOptions& options) {
@@ -91,18 +92,16 @@ void measure(Part& part, const ProfileOptions& options, double seconds,
   for (std::size_t i = 0; i < profiles.size(); ++i) {
     const double until =
         seconds * static_cast<double>(i + 1) / static_cast<double>(profiles.size());
-    std::int32_t left_out = 0;
-    part.logs.push_back(
-        measure_steps(part.transformer,
-                      {.threads = options.threads[i],
-                       .kernels = options.kernels,
-                       .deadline = start + std::chrono::duration_cast<Clock::duration>(
-                                               std::chrono::duration<double>(until)),
-                       .stream_bytes = stream_bytes,
-                       .rows = options.rows,
-                       .finer = options.finer,
-                       .check = options.check},
-                      left_out));
+    part.measured.push_back(measure_steps(
+        part.transformer, {.threads = options.threads[i],
+                           .kernels = options.kernels,
+                           .deadline = start + std::chrono::duration_cast<Clock::duration>(
+                                                   std::chrono::duration<double>(until)),
+                           .stream_bytes = stream_bytes,
+                           .rows = options.rows,
+                           .finer = options.finer,
+                           .check = options.check}));
+    const std::int32_t left_out = part.measured.back().left_out;
     std::string& source = profiles[i].source;
     if (!part.name.empty()) source += "; " + part.name;
     if (left_out > 0)
@@ -110,29 +109,50 @@ void measure(Part& part, const ProfileOptions& options, double seconds,
   }
 }
 
-// Sets the rates of `profile`, the `index`th, from the logs of all parts.
+// Sets the rates of `profile`, the `index`th, and their errors, from what was measured of all
+// parts.
 void fit_rates(const std::vector<Part>& parts, std::size_t index, model::DeviceProfile& profile) {
   ProfileLog all;
-  for (const Part& part : parts) all.add(part.logs[index]);
+  HeldOut all_held_out;
+  std::vector<std::vector<double>> references;
+  for (const Part& part : parts) {
+    const MeasuredSteps& measured = part.measured[index];
+    all.add(measured.log);
+    references.push_back(measured.reference_s);
+    for (std::size_t k = 0; k < all_held_out.size(); ++k) {
+      const std::vector<double>& more = measured.held_out[k];
+      all_held_out[k].insert(all_held_out[k].end(), more.begin(), more.end());
+    }
+  }
+  const double drift = relative_spread(references);
+  profile.drift = kept_deviation(drift);
+  const auto fitted = [&](const ProfileLog& log, TaskKind kind,
+                          std::optional<model::WeightFormat> format, const HeldOut& held_out) {
+    model::KindRate rate = fit_rate(log.samples(kind, format));
+    rate.error = rate_error(log, kind, format, held_out[static_cast<std::size_t>(kind)], drift);
+    return rate;
+  };
   for (int k = 0; k < model::kTaskKinds; ++k) {
     const auto kind = static_cast<TaskKind>(k);
     if (kind == TaskKind::transfer || kind == TaskKind::load || kind == TaskKind::release ||
         model::rate_kind(kind) != kind)
       continue;
-    const ProfileLog& log = model::reads_weights(kind) ? parts.front().logs[index] : all;
-    const std::vector<ProfileSample> samples = log.samples(kind, model::WeightFormat::f32);
+    const bool of_weights = model::reads_weights(kind);
+    const MeasuredSteps& plain = parts.front().measured[index];
+    const ProfileLog& log = of_weights ? plain.log : all;
     // None of a model with a causal mask.
-    if (samples.empty() && model::may_lack_rate(kind)) continue;
-    profile.rate[static_cast<std::size_t>(k)] = fit_rate(samples);
+    if (log.samples(kind, model::WeightFormat::f32).empty() && model::may_lack_rate(kind)) continue;
+    profile.rate[static_cast<std::size_t>(k)] =
+        fitted(log, kind, model::WeightFormat::f32, of_weights ? plain.held_out : all_held_out);
   }
   for (const Part& part : parts) {
-    const ProfileLog& log = part.logs[index];
+    const auto& [log, left_out, reference_s, held_out] = part.measured[index];
     if (part.transformer.cache == model::CacheFormat::f16) {
       const model::WeightFormat cache = model::rated_as(part.transformer.cache);
-      profile.half_attend = fit_rate(log.samples(TaskKind::attend, cache));
+      profile.half_attend = fitted(log, TaskKind::attend, cache, held_out);
       // What was gathered is f32 and tells nothing of it.
-      const std::vector<ProfileSample> scores = log.samples(TaskKind::score, cache);
-      if (!scores.empty()) profile.half_score = fit_rate(scores);
+      if (!log.samples(TaskKind::score, cache).empty())
+        profile.half_score = fitted(log, TaskKind::score, cache, held_out);
       continue;
     }
     if (!part.format) continue;
@@ -141,7 +161,7 @@ void fit_rates(const std::vector<Part>& parts, std::size_t index, model::DeviceP
     for (int k = 0; k < model::kTaskKinds; ++k) {
       const auto kind = static_cast<TaskKind>(k);
       if (model::reads_weights(kind))
-        rates.rate[static_cast<std::size_t>(k)] = fit_rate(log.samples(kind));
+        rates.rate[static_cast<std::size_t>(k)] = fitted(log, kind, {}, held_out);
     }
   }
 }

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "exec/profiling/profile_errors.hpp"
 #include "exec/streaming/direct_file.hpp"
 #include "exec/weights/files/aligned_buffer.hpp"
 #include "exec/weights/files/atomic_file.hpp"
@@ -90,6 +91,7 @@ DiskRate measure_disk(const DiskProfileOptions& options) {
   return {.rate = model::BytesPerSecond{model::quantile(rates, 0.5)},
           .slowest = model::BytesPerSecond{slowest},
           .fastest = model::BytesPerSecond{fastest},
+          .spread = kept_deviation(relative_spread({&rates, 1})),
           .file_bytes = chunk * chunks,
           .method = reader.method(file)};
 }

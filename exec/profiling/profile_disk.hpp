@@ -21,6 +21,7 @@ struct DiskRate {
   model::BytesPerSecond rate{};  // the median pass
   model::BytesPerSecond slowest{};
   model::BytesPerSecond fastest{};
+  double spread = 0.0;           // standard deviation of the passes' rates, relative to them
   std::uint64_t file_bytes = 0;  // whole reads of whole pages
   std::string method{};          // "O_DIRECT, io_uring" and so on
 };

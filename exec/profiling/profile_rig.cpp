@@ -120,26 +120,56 @@ double timed(const ProfileClock& clock, const Body& body) {
 }  // namespace
 
 void ProfileLog::add(TaskKind kind, const model::Work& work, double seconds) {
-  seconds_[{kind, work.intensity, work.streamed_bytes, work.format}].push_back(seconds);
+  times_[{kind, work.intensity, work.streamed_bytes, work.format}].push_back({moment_, seconds});
 }
 
 void ProfileLog::add(const ProfileLog& other) {
-  for (const auto& [size, seconds] : other.seconds_) {
-    std::vector<double>& all = seconds_[size];
-    all.insert(all.end(), seconds.begin(), seconds.end());
+  const int first = moment_ + 1;
+  for (const auto& [size, times] : other.times_) {
+    std::vector<Timed>& all = times_[size];
+    for (const Timed& one : times) all.push_back({first + one.moment, one.seconds});
   }
+  moment_ = first + other.moment_;
+}
+
+bool ProfileLog::is_of(const Size& size, TaskKind kind, std::optional<model::WeightFormat> format) {
+  return std::get<TaskKind>(size) == kind &&
+         (!format || std::get<model::WeightFormat>(size) == *format);
 }
 
 std::vector<ProfileSample> ProfileLog::samples(TaskKind kind,
                                                std::optional<model::WeightFormat> format) const {
   std::vector<ProfileSample> samples;
-  for (const auto& [size, seconds] : seconds_) {
-    if (std::get<0>(size) != kind || (format && std::get<3>(size) != *format)) continue;
+  for (const auto& [size, times] : times_) {
+    if (!is_of(size, kind, format)) continue;
+    std::vector<double> seconds;
+    for (const Timed& one : times) seconds.push_back(one.seconds);
     samples.push_back({.streamed_bytes = std::get<2>(size),
                        .intensity = std::get<1>(size),
-                       .seconds = typical(seconds)});
+                       .seconds = typical(std::move(seconds))});
   }
   return samples;
+}
+
+std::vector<std::vector<double>> ProfileLog::moments(
+    TaskKind kind, std::optional<model::WeightFormat> format) const {
+  std::vector<std::vector<double>> all;
+  for (const auto& [size, times] : times_) {
+    if (!is_of(size, kind, format)) continue;
+    std::map<int, std::vector<double>> by_moment;
+    for (const Timed& one : times) by_moment[one.moment].push_back(one.seconds);
+    std::vector<double>& means = all.emplace_back();
+    for (const auto& [moment, seconds] : by_moment) means.push_back(model::mean(seconds));
+  }
+  return all;
+}
+
+double ProfileLog::total_s() const {
+  double sum = 0.0;
+  for (const auto& [size, times] : times_) {
+    for (const Timed& one : times) sum += one.seconds;
+  }
+  return sum;
 }
 
 ProfileClock::ProfileClock(int threads) : thread_time_(threads == 1) {
@@ -385,6 +415,20 @@ void ProfilePart::step(std::int32_t rows, std::int32_t past, const ProfileClock&
   // A prompt alone needs logits of one row. Those of many sequences are measured with it, so that
   // they are known also where there is no time for finer sizes.
   if (rows > head_.sequences()) head_.step(head_.sequences(), clock, log);
+}
+
+double ProfilePart::reference_s(const ProfileClock& clock) {
+  constexpr double kEnough = 4e-3;
+  constexpr int kMost = 100;
+  double sum = 0.0;
+  int count = 0;
+  while (count < kMost && (count < 2 || sum < kEnough)) {
+    ProfileLog log;
+    rig_.step(kNewTokenRows, 0, 1, clock, log);
+    sum += log.total_s();
+    ++count;
+  }
+  return sum / count;
 }
 
 }  // namespace tandem::exec

@@ -24,16 +24,33 @@ inline constexpr std::int32_t kNewTokenRows = 8;
 // Seconds that each kind of task took, by its size.
 class ProfileLog {
  public:
+  // What is added from now on was measured at another moment than what was before.
+  void begin_moment() { ++moment_; }
   void add(model::TaskKind kind, const model::Work& work, double seconds);
+  // Of other moments.
   void add(const ProfileLog& other);
   // One sample a size: the mean, but for the longest hundredth. With `format`: of work in it only.
   [[nodiscard]] std::vector<ProfileSample> samples(
       model::TaskKind kind, std::optional<model::WeightFormat> format = {}) const;
+  // For each size the means of its moments.
+  [[nodiscard]] std::vector<std::vector<double>> moments(
+      model::TaskKind kind, std::optional<model::WeightFormat> format = {}) const;
+  // Of all tasks.
+  [[nodiscard]] double total_s() const;
 
  private:
   // kind, intensity, streamed bytes, format
   using Size = std::tuple<model::TaskKind, double, double, model::WeightFormat>;
-  std::map<Size, std::vector<double>> seconds_;
+  struct Timed {
+    int moment = 0;
+    double seconds = 0.0;
+  };
+  // Whether times of this size are of `kind`, and in `format` if there is one.
+  static bool is_of(const Size& size, model::TaskKind kind,
+                    std::optional<model::WeightFormat> format);
+
+  int moment_ = 0;
+  std::map<Size, std::vector<Timed>> times_;
 };
 
 // Seconds on the clock that profiles use: with one thread the CPU time of the calling thread, so
@@ -120,6 +137,9 @@ class ProfilePart {
   // which computes for long with each byte of weights, so that one layer tells what all take, and
   // the head with 16 sequences.
   void step(std::int32_t rows, std::int32_t past, const ProfileClock& clock, ProfileLog& log);
+  // Seconds of one layer for kNewTokenRows rows, the mean of some milliseconds: how fast the
+  // machine is at this moment.
+  [[nodiscard]] double reference_s(const ProfileClock& clock);
 
  private:
   ProfileRig rig_;

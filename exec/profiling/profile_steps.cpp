@@ -57,28 +57,31 @@ class StepMeasurement {
     }
   }
 
-  ProfileLog measured(const StepOptions& options, std::int32_t& left_out) {
-    left_out = 0;
+  MeasuredSteps measured(const StepOptions& options) {
     // Code, pages and threads are there before anything counts.
     ProfileLog warm_up;
     run({kNewTokenRows, 0}, warm_up);
-    for (const Step& step : steps_) run(step, log_);
+    refer();
+    for (const Step& step : steps_) run(step, measured_.log);
     for (std::size_t i = 0; i < options.rows.size(); ++i) {
       const std::int32_t rows = options.rows[i];
       if (i > 1 && !has_time(growth(options.rows[i - 1], rows) * last_s_)) {
-        left_out = rows;
+        measured_.left_out = rows;
         break;
       }
-      add({rows, 0});
+      HeldOut errors = add({rows, 0});
+      // A single token tells nothing of how rows share the reading of weights.
+      if (i > 0) measured_.held_out = std::move(errors);
     }
-    if (left_out == 0) refine(options.finer);
+    if (measured_.left_out == 0) refine(options.finer);
     // Rounds over everything, so that a machine that drifts drifts for all sizes.
     while (has_time(round_s())) {
-      for (const Step& step : steps_) run(step, log_);
+      for (const Step& step : steps_) run(step, measured_.log);
     }
     for (std::size_t i = 0; i < steps_.size() && has_time(seconds_of(steps_[i])); ++i)
-      run(steps_[i], log_);
-    return log_;
+      run(steps_[i], measured_.log);
+    refer();
+    return std::move(measured_);
   }
 
  private:
@@ -98,13 +101,27 @@ class StepMeasurement {
     return sum;
   }
 
-  void add(const Step& step) {
+  // Returns how far off the fit to all before was.
+  HeldOut add(const Step& step) {
+    ProfileLog measured;
+    run(step, measured);
+    HeldOut errors;
+    add_errors(measured_.log, measured, errors);
+    measured_.log.add(measured);
     steps_.push_back(step);
-    run(step, log_);
+    return errors;
+  }
+
+  void refer() {
+    measured_.reference_s.push_back(parts_.back().reference_s(clock_));
+    referred_ = Clock::now();
   }
 
   void run(const Step& step, ProfileLog& log) {
     if (check_) check_();
+    constexpr std::chrono::milliseconds kBetween{250};
+    if (Clock::now() - referred_ > kBetween && !measured_.reference_s.empty()) refer();
+    log.begin_moment();
     const Clock::time_point start = Clock::now();
     for (ProfilePart& part : parts_) {
       // New tokens, of one sequence or some, follow others, whose weights the caches still hold if
@@ -126,7 +143,7 @@ class StepMeasurement {
     double measured = 0.0;
     double predicted = 0.0;
     for (const TaskKind kind : kKinds) {
-      const model::KindRate rate = fit_rate(log_.samples(kind));
+      const model::KindRate rate = fit_rate(measured_.log.samples(kind));
       for (const ProfileSample& sample : held_out.samples(kind)) {
         measured += sample.seconds;
         predicted += model::task_seconds(rate, sample.streamed_bytes, sample.intensity);
@@ -140,6 +157,7 @@ class StepMeasurement {
     // Measured rows, and how far off the fit was within the gap up to the next.
     std::map<std::int32_t, double> gaps;
     for (const Step& step : steps_) gaps[step.rows] = std::numeric_limits<double>::infinity();
+    bool refined = false;
     while (true) {
       std::optional<std::int32_t> next;
       double worst = kGood;
@@ -155,7 +173,10 @@ class StepMeasurement {
       ProfileLog held_out;
       run({*next, 0}, held_out);
       const double error = error_on(held_out);
-      log_.add(held_out);
+      if (!refined) measured_.held_out = {};
+      refined = true;
+      add_errors(measured_.log, held_out, measured_.held_out);
+      measured_.log.add(held_out);
       steps_.push_back({*next, 0});
       std::prev(gaps.upper_bound(*next))->second = error;
       gaps[*next] = error;
@@ -184,16 +205,16 @@ class StepMeasurement {
   bool rests_;  // a run's weights may stay in caches between its tokens
   std::vector<ProfilePart> parts_{};
   std::vector<Step> steps_{};
-  ProfileLog log_{};
+  MeasuredSteps measured_{};
+  Clock::time_point referred_{};  // when the reference was measured last
   std::map<std::pair<std::int32_t, std::int32_t>, double> seconds_{};  // of a step, by its size
   double last_s_ = 0.0;
 };
 
 }  // namespace
 
-ProfileLog measure_steps(const model::Transformer& transformer, const StepOptions& options,
-                         std::int32_t& left_out) {
-  return StepMeasurement(transformer, options).measured(options, left_out);
+MeasuredSteps measure_steps(const model::Transformer& transformer, const StepOptions& options) {
+  return StepMeasurement(transformer, options).measured(options);
 }
 
 }  // namespace tandem::exec

@@ -27,6 +27,7 @@ inline constexpr double kMostSeconds = 1e6;   // of a latency, a jitter, an over
 inline constexpr double kMostTime = 1e9;      // of a change
 inline constexpr double kLeastFactor = 1e-6;  // slowdown and changes of speed
 inline constexpr double kMostFactor = 1e6;
+inline constexpr double kMostDeviation = 10.0;  // relative, of a profile's times
 // Intensity: rows that share a byte, from one rate over another.
 inline constexpr double kLeastIntensity = 1e-24;
 inline constexpr double kMostIntensity = 1e24;

@@ -69,11 +69,15 @@ nlohmann::ordered_json rate_json(const KindRate& rate) {
   for (const RatePoint& point : rate.points) {
     points.push_back({{"reuse", point.intensity}, {"seconds_per_byte", point.seconds_per_byte}});
   }
-  return {{"overhead_s", rate.overhead_s}, {"points", points}};
+  nlohmann::ordered_json json{{"overhead_s", rate.overhead_s}, {"points", points}};
+  if (rate.error) json["error"] = {{"fit", rate.error->fit}, {"spread", rate.error->spread}};
+  return json;
 }
 
+double read_deviation(const JsonValue& json) { return json.number(0.0, limits::kMostDeviation); }
+
 KindRate read_rate(const JsonValue& json) {
-  json.expect_keys({"overhead_s", "points"});
+  json.expect_keys({"overhead_s", "points", "error"});
   KindRate rate;
   rate.overhead_s = json.at("overhead_s").number(0.0, limits::kMostSeconds);
   const JsonValue points = json.at("points");
@@ -88,6 +92,11 @@ KindRate read_rate(const JsonValue& json) {
       intensity.fail("a positive number above the point before");
     }
     rate.points.push_back({value, point.at("seconds_per_byte").number(0.0, limits::kMostSeconds)});
+  }
+  if (const auto error = json.find("error")) {
+    error->expect_keys({"fit", "spread"});
+    rate.error = RateError{.fit = read_deviation(error->at("fit")),
+                           .spread = read_deviation(error->at("spread"))};
   }
   return rate;
 }
@@ -275,8 +284,13 @@ void DeviceProfile::validate(const std::string& subject) const {
   check("program_bytes", program_bytes, 0.0, limits::kMostBytes);
   if (disk_bandwidth.value() != 0.0)
     check("disk_bandwidth_Bps", disk_bandwidth.value(), limits::kLeastRate, limits::kMostRate);
+  check("disk_spread", disk_spread.value_or(0.0), 0.0, limits::kMostDeviation);
+  check("drift", drift.value_or(0.0), 0.0, limits::kMostDeviation);
   const auto check_rate = [&](const std::string& name, const KindRate& of) {
     check(name + ": overhead_s", of.overhead_s, 0.0, limits::kMostSeconds);
+    const RateError error = of.error.value_or(RateError{});
+    check(name + ": error: fit", error.fit, 0.0, limits::kMostDeviation);
+    check(name + ": error: spread", error.spread, 0.0, limits::kMostDeviation);
     check(name + ": the number of points", static_cast<double>(of.points.size()), 0.0,
           static_cast<double>(limits::kRatePoints));
     for (const RatePoint& point : of.points) {
@@ -323,6 +337,8 @@ std::string to_json(const DeviceProfile& profile) {
   }
   json["program_bytes"] = profile.program_bytes;
   json["disk_bandwidth_Bps"] = profile.disk_bandwidth.value();
+  if (profile.disk_spread) json["disk_spread"] = *profile.disk_spread;
+  if (profile.drift) json["drift"] = *profile.drift;
   nlohmann::ordered_json& rates = json["rates"];
   rates = nlohmann::ordered_json::object();
   for (int k = 0; k < kTaskKinds; ++k) {
@@ -357,7 +373,7 @@ constexpr JsonLimits kProfileLimits{.bytes = std::size_t{4} << 20U, .depth = 16}
 DeviceProfile read_profile(const JsonValue& root, std::string_view source) {
   expect_schema(root, kProfileSchema);
   root.expect_keys({"schema", "source", "threads", "kernels", "program_bytes", "disk_bandwidth_Bps",
-                    "rates", "formats", "caches", "inline_messages"});
+                    "disk_spread", "drift", "rates", "formats", "caches", "inline_messages"});
   DeviceProfile profile;
   profile.source = root.at("source").line();
   if (const auto threads = root.find("threads"))
@@ -366,6 +382,8 @@ DeviceProfile read_profile(const JsonValue& root, std::string_view source) {
   profile.program_bytes = root.at("program_bytes").number(0.0, limits::kMostBytes);
   profile.disk_bandwidth =
       BytesPerSecond{root.at("disk_bandwidth_Bps").number(0.0, limits::kMostRate)};
+  if (const auto spread = root.find("disk_spread")) profile.disk_spread = read_deviation(*spread);
+  if (const auto drift = root.find("drift")) profile.drift = read_deviation(*drift);
   const JsonValue rates = root.at("rates");
   std::size_t known = 0;
   for (int k = 0; k < kTaskKinds; ++k) {

@@ -27,9 +27,17 @@ struct RatePoint {
   bool operator==(const RatePoint&) const = default;
 };
 
+// How far off the times of a rate may be, as standard deviations of their logarithms.
+struct RateError {
+  double fit = 0.0;     // root mean square error on sizes that the rate was not fitted to
+  double spread = 0.0;  // from one moment of the measurement to another, beyond the profile's drift
+  bool operator==(const RateError&) const = default;
+};
+
 struct KindRate {
-  double overhead_s = 0.0;          // per task
-  std::vector<RatePoint> points{};  // ascending intensity, at least one
+  double overhead_s = 0.0;           // per task
+  std::vector<RatePoint> points{};   // ascending intensity, at least one
+  std::optional<RateError> error{};  // none: not measured
   bool operator==(const KindRate&) const = default;
 };
 
@@ -86,6 +94,11 @@ struct DeviceProfile {
   double program_bytes = 0.0;            // resident memory of tandem beside the other categories
   // Sequential reads past the page cache, as weights are streamed; 0: not measured.
   BytesPerSecond disk_bandwidth{};
+  // Of the machine's speed between moments of the measurement, and of the disk's rate between
+  // passes: standard deviations of their logarithms; none: not measured. What a prediction makes of
+  // them and of RateError: model/predict/deviation.hpp.
+  std::optional<double> drift{};
+  std::optional<double> disk_spread{};
   // Throws Error, naming `subject` and the field, unless all numbers are within
   // model/base/limits.hpp.
   void validate(const std::string& subject) const;
@@ -120,9 +133,8 @@ struct DeviceProfile {
 [[nodiscard]] BytesPerSecond disk_bandwidth(const Device& device, const DeviceProfile& profile,
                                             bool emulated);
 
-// JSON, schema "tandem.profile/3"; formats, the cache in F16, and the kernels, are in it only
-// if it knows them. parse throws Error
-// naming `source`, field, value and remedy.
+// JSON, schema "tandem.profile/3"; formats, the cache in F16, the kernels and all errors are in it
+// only if it knows them. parse throws Error naming `source`, field, value and remedy.
 [[nodiscard]] std::string to_json(const DeviceProfile& profile);
 [[nodiscard]] DeviceProfile parse_profile_json(std::string_view text, std::string_view source);
 

@@ -29,7 +29,7 @@ ordered_json latency_json(const LatencyStats& stats) {
   return {{"mean", stats.mean}, {"p50", stats.p50}, {"p90", stats.p90}, {"p99", stats.p99}};
 }
 
-ordered_json metrics_json(const Metrics& metrics) {
+ordered_json metrics_json(const Metrics& metrics, const std::optional<TimeIntervals>& intervals) {
   const LatencyStats latency =
       metrics.token_latency ? *metrics.token_latency : latency_stats(metrics.token_latencies_s());
   return {{"ready_s", or_null(metrics.ready_s)},
@@ -37,7 +37,8 @@ ordered_json metrics_json(const Metrics& metrics) {
           {"token_latency_s", latency_json(latency)},
           {"token_times_s",
            metrics.token_latency ? ordered_json(nullptr) : ordered_json(metrics.token_times_s)},
-          {"throughput_tokens_per_s", or_null(metrics.throughput_tokens_per_s)}};
+          {"throughput_tokens_per_s", or_null(metrics.throughput_tokens_per_s)},
+          {"interval_90", interval_json(intervals)}};
 }
 
 ordered_json request_json(const RequestResult& request) {
@@ -48,6 +49,7 @@ ordered_json request_json(const RequestResult& request) {
       {"ttft_s", request.ttft_s},
       {"end_s", request.end_s},
       {"token_latency_s", latency_json(request.token_latency)},
+      {"interval_90", interval_json(request.interval_90)},
       {"tokens", request.tokens.empty() ? ordered_json(nullptr) : ordered_json(request.tokens)}};
 }
 
@@ -162,9 +164,15 @@ LatencyStats read_latency(const JsonValue& json) {
           .p99 = amount(json, "p99")};
 }
 
+// Results made before have none.
+std::optional<TimeIntervals> read_interval_90(const JsonValue& json) {
+  const auto intervals = json.find("interval_90");
+  return intervals ? read_intervals(*intervals) : std::nullopt;
+}
+
 Metrics read_metrics(const JsonValue& json) {
-  json.expect_keys(
-      {"ready_s", "ttft_s", "token_latency_s", "token_times_s", "throughput_tokens_per_s"});
+  json.expect_keys({"ready_s", "ttft_s", "token_latency_s", "token_times_s",
+                    "throughput_tokens_per_s", "interval_90"});
   Metrics metrics;
   if (const JsonValue ready = json.at("ready_s"); !ready.is_null())
     metrics.ready_s = ready.number(0.0, kMaxNumber);
@@ -245,15 +253,16 @@ std::optional<std::string> read_digest(const JsonValue& json) {
 }
 
 RequestResult read_request(const JsonValue& json) {
-  json.expect_keys(
-      {"id", "arrival_s", "queueing_s", "ttft_s", "end_s", "token_latency_s", "tokens"});
+  json.expect_keys({"id", "arrival_s", "queueing_s", "ttft_s", "end_s", "token_latency_s",
+                    "interval_90", "tokens"});
   return {.id = json.at("id").line(),
           .arrival_s = json.at("arrival_s").number(0.0, kMaxNumber),
           .queueing_s = amount(json, "queueing_s"),
           .ttft_s = amount(json, "ttft_s"),
           .end_s = amount(json, "end_s"),
           .token_latency = read_latency(json.at("token_latency_s")),
-          .tokens = read_tokens(json.at("tokens"))};
+          .tokens = read_tokens(json.at("tokens")),
+          .interval_90 = read_interval_90(json)};
 }
 
 ScheduledStep read_step(const JsonValue& json) {
@@ -345,7 +354,7 @@ std::string to_json(const Result& result) {
   json["weights_sha256"] = or_null(result.weights_sha256);
   json["environment"] = ordered_json::object();
   for (const auto& [key, value] : result.environment) json["environment"][key] = value;
-  json["metrics"] = metrics_json(result.metrics);
+  json["metrics"] = metrics_json(result.metrics, result.interval_90);
   json["tokens"] = result.tokens.empty() ? ordered_json(nullptr) : ordered_json(result.tokens);
   json["requests"] = nullptr;
   for (const RequestResult& request : result.requests)
@@ -406,6 +415,7 @@ Result parse_result_json(std::string_view text, std::string_view source) {
     result.environment[key] = environment.at(key).text(std::size_t{1} << 16U);
   }
   result.metrics = read_metrics(root.at("metrics"));
+  result.interval_90 = read_interval_90(root.at("metrics"));
   result.tokens = read_tokens(root.at("tokens"));
   result.requests = read_list(root, "requests", read_request);
   result.schedule = read_list(root, "schedule", read_step);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/report/communication.hpp"
+#include "model/report/interval.hpp"
 #include "model/report/result_origin.hpp"
 #include "model/report/trace.hpp"
 
@@ -35,7 +36,8 @@ struct RequestResult {
   double ttft_s = 0.0;      // from its arrival; of an encoder's pass, until its end
   double end_s = 0.0;
   LatencyStats token_latency{};
-  std::vector<std::int32_t> tokens{};  // empty in a prediction
+  std::vector<std::int32_t> tokens{};          // empty in a prediction
+  std::optional<TimeIntervals> interval_90{};  // of a prediction
 };
 
 struct Result {
@@ -47,8 +49,9 @@ struct Result {
   std::optional<std::string> weights_sha256{};
   std::map<std::string, std::string> environment{};  // build, machine, network factors, drift, seed
   Metrics metrics{};
-  std::vector<std::int32_t> tokens{};     // of the only request; empty in a prediction
-  std::vector<RequestResult> requests{};  // in the order of their arrival
+  std::optional<TimeIntervals> interval_90{};  // of the metrics, in a prediction
+  std::vector<std::int32_t> tokens{};          // of the only request; empty in a prediction
+  std::vector<RequestResult> requests{};       // in the order of their arrival
   // The steps of a run that a policy made, which `tandem simulate --schedule` replays; their
   // sequences are positions in `requests`.
   std::vector<ScheduledStep> schedule{};

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "model/base/limits.hpp"
+#include "model/base/plain_text.hpp"
 #include "model/base/quantity_text.hpp"
 #include "sim/platform/xml_values.hpp"
 
@@ -32,13 +33,13 @@ std::int64_t read_cores(const XmlDocument& document, xml_node node, std::string_
 }
 
 void read_props(const XmlDocument& document, xml_node node, model::Device& device,
-                Defaults& defaults) {
+                Defaults& defaults, std::map<std::string, std::string>& processors) {
   std::map<std::string_view, xml_node> ours;
   for (const xml_node prop : node.children("prop")) {
     document.expect(prop, {"id", "value"}, {}, {});
     if (!is_ours(prop)) {
       refuse_unprefixed(document, prop, "host " + device.name,
-                        {"memory", "memory_bandwidth", "disk_bandwidth", "slowdown"});
+                        {"memory", "memory_bandwidth", "disk_bandwidth", "processor", "slowdown"});
       continue;
     }
     const std::string_view id = prop.attribute("id").value();
@@ -91,11 +92,20 @@ void read_props(const XmlDocument& document, xml_node node, model::Device& devic
   } else {
     defaulted("tandem:slowdown", "1");
   }
+  if (const xml_node prop = take("tandem:processor")) {
+    const std::string name = value(prop);
+    if (const std::string fault = model::fault_of_name(name); !fault.empty()) {
+      document.fail(prop, "of host " + device.name + " " + fault +
+                              ", expected the name of a processor; mend it");
+    }
+    processors.emplace(device.name, name);
+  }
   if (!ours.empty()) {
-    document.fail(ours.begin()->second,
-                  "of host " + device.name +
-                      " is unknown, expected tandem:memory, tandem:memory_bandwidth, "
-                      "tandem:disk_bandwidth or tandem:slowdown; correct its name");
+    document.fail(
+        ours.begin()->second,
+        "of host " + device.name +
+            " is unknown, expected tandem:memory, tandem:memory_bandwidth, "
+            "tandem:disk_bandwidth, tandem:processor or tandem:slowdown; correct its name");
   }
 }
 
@@ -151,7 +161,8 @@ std::vector<std::string> Defaults::lines() const {
   return lines;
 }
 
-model::Device read_host(const XmlDocument& document, xml_node node, Defaults& defaults) {
+model::Device read_host(const XmlDocument& document, xml_node node, Defaults& defaults,
+                        std::map<std::string, std::string>& processors) {
   document.expect(node, {"id", "speed"}, {"core"}, {"prop", "disk"});
   model::Device device;
   device.name = read_id(document, node);
@@ -161,7 +172,7 @@ model::Device read_host(const XmlDocument& document, xml_node node, Defaults& de
   if (const auto core = node.attribute("core"))
     device.cores = read_cores(document, node, core.value());
   device.flop_rate = speed * static_cast<double>(device.cores);
-  read_props(document, node, device, defaults);
+  read_props(document, node, device, defaults, processors);
   read_disks(document, node, device, defaults);
   return device;
 }

@@ -2,6 +2,7 @@
 
 // The <host> of a platform file. Private to sim/.
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,8 +24,10 @@ class Defaults {
 };
 
 // Returns the device that `node` describes, with its props and disk; missing values have defaults
-// (see docs/decisions/0003-simgrid.md) and are recorded. Throws Error as parse_platform_xml.
+// (see docs/decisions/0003-simgrid.md) and are recorded. A processor that it names goes to
+// `processors`, under the device's name. Throws Error as parse_platform_xml.
 [[nodiscard]] model::Device read_host(const XmlDocument& document, pugi::xml_node node,
-                                      Defaults& defaults);
+                                      Defaults& defaults,
+                                      std::map<std::string, std::string>& processors);
 
 }  // namespace tandem::sim

@@ -90,7 +90,7 @@ class PlatformReader {
     full_ = routing == "Full";
     refuse_our_props(document_, zone);
     for (const xml_node node : zone.children("host")) {
-      devices_.push_back(read_host(document_, node, defaults_));
+      devices_.push_back(read_host(document_, node, defaults_, processors_));
       new_netpoint(node, devices_.back().name);
     }
     for (const xml_node node : zone.children("router")) read_router(node);
@@ -110,7 +110,7 @@ class PlatformReader {
     try {
       return {model::Cluster(zone_id, std::move(devices_), std::move(routers_), std::move(links_),
                              std::move(edges_)),
-              defaults_.lines()};
+              defaults_.lines(), std::move(processors_)};
     } catch (const Error& e) {
       throw Error(source_ + ": " + e.what());
     }
@@ -409,6 +409,7 @@ class PlatformReader {
   std::string source_;
   bool full_ = false;  // routing: every route is given
   Defaults defaults_;
+  std::map<std::string, std::string> processors_;
   std::vector<model::Device> devices_;
   std::vector<std::string> routers_;
   std::vector<model::Link> links_;

@@ -7,19 +7,13 @@
 #include <vector>
 
 #include "tests/cli/cli_program.hpp"
+#include "tests/cli/flat3_plan.hpp"
 
 namespace tandem::test::cache_type_command_test {
 namespace {
 
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
-
-Words plan_words(const std::string& strategy, const Words& more) {
-  Words words{"plan",   "--model",      "tandem-tiny", "--platform", "flat3",     "--strategy",
-              strategy, "--new-tokens", "6",           "--out",      "plan.json", "--quiet"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 double kv_bytes(const Json& result) {
   double bytes = 0.0;
@@ -38,7 +32,7 @@ TEST_CASE("cli/cache type: prediction and run keep the same bytes, half of f32's
     double whole = 0.0;
     for (const char* const type : {"f32", "f16"}) {
       CAPTURE(type);
-      bench.must(plan_words(strategy, {"--cache-type", type, "--prompt-tokens", "4"}));
+      bench.must(flat3_plan(strategy, {"--cache-type", type, "--prompt-tokens", "4"}));
       CHECK(Json::parse(bench.read("plan.json"))["model"].contains("cache") ==
             (std::string(type) == "f16"));
       bench.must({"simulate", "plan.json", "--out", "sim.json", "--quiet"});
@@ -68,8 +62,8 @@ TEST_CASE("cli/cache type: a run without a plan, a model's sizes, and what is re
   const Json sizes = Json::parse(bench.good({"model", "inspect", "tandem-tiny", "--json"}));
   CHECK(sizes["kv_bytes_per_token"].get<double>() ==
         2.0 * sizes["kv_bytes_per_token_f16"].get<double>());
-  tandem::test::check_refused(bench, plan_words("tensor", {"--cache-type", "q8_0"}), 1, "f32, f16");
-  bench.must(plan_words("local", {"--prompt-tokens", "4"}));
+  tandem::test::check_refused(bench, flat3_plan("tensor", {"--cache-type", "q8_0"}), 1, "f32, f16");
+  bench.must(flat3_plan("local", {"--prompt-tokens", "4"}));
   tandem::test::check_refused(
       bench, {"run", "plan.json", "--weights", "tandem-tiny", "--cache-type", "f16"}, 2,
       "cache-type");

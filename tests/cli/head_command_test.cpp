@@ -7,19 +7,13 @@
 #include <vector>
 
 #include "tests/cli/cli_program.hpp"
+#include "tests/cli/flat3_plan.hpp"
 
 namespace tandem::test::head_command_test {
 namespace {
 
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
-
-Words plan_words(const std::string& strategy, const Words& more) {
-  Words words{"plan",   "--model",      "tandem-tiny", "--platform", "flat3",     "--strategy",
-              strategy, "--new-tokens", "6",           "--out",      "plan.json", "--quiet"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 Json links_and_bytes(const Json& result) {
   Json bytes;
@@ -36,7 +30,7 @@ TEST_CASE("cli/head: split, a text stays, and prediction and run send the same b
     for (const char* const head : {"master", "split"}) {
       CAPTURE(strategy);
       CAPTURE(head);
-      bench.must(plan_words(strategy, {"--head", head, "--prompt-tokens", "5"}));
+      bench.must(flat3_plan(strategy, {"--head", head, "--prompt-tokens", "5"}));
       const Json plan = Json::parse(bench.read("plan.json"));
       for (const Json& device : plan["devices"])
         CHECK(device.contains("vocabulary") == (std::string(head) == "split"));
@@ -62,7 +56,7 @@ TEST_CASE("cli/head: several sequences, samples of a temperature, a scored text 
   std::string scores;
   for (const char* const head : {"master", "split"}) {
     CAPTURE(head);
-    bench.must(plan_words("tensor", {"--partition", "equal", "--head", head, "--samples", "3",
+    bench.must(flat3_plan("tensor", {"--partition", "equal", "--head", head, "--samples", "3",
                                      "--prompt-tokens", "5"}));
     const std::string text =
         bench.good({"run", "plan.json", "--weights", "tandem-tiny", "--emulate", "--pace",
@@ -71,7 +65,7 @@ TEST_CASE("cli/head: several sequences, samples of a temperature, a scored text 
     if (expected.empty()) expected = text;
     CHECK(text == expected);
     bench.must(
-        plan_words("tensor", {"--partition", "equal", "--head", head, "--prompt-tokens", "64"}));
+        flat3_plan("tensor", {"--partition", "equal", "--head", head, "--prompt-tokens", "64"}));
     bench.must({"eval", "--weights", "tandem-tiny", "--plan", "plan.json", "--emulate", "--limit",
                 "1", "--quiet", "--out", "scores.json"});
     const std::string said = Json::parse(bench.read("scores.json"))["text"].dump();
@@ -95,14 +89,14 @@ TEST_CASE(
   };
   const Words drawn{"--temperature", "4", "--top-k", "8", "--top-p", "0.99", "--seed", "3"};
   bench.must(
-      plan_words("tensor", {"--partition", "equal", "--head", "master", "--prompt-tokens", "5"}));
+      flat3_plan("tensor", {"--partition", "equal", "--head", "master", "--prompt-tokens", "5"}));
   const std::string greedy = bench.good(run);
   const std::string warm = bench.good(with(run, drawn));
   CHECK(greedy != warm);
   bench.must(
-      plan_words("tensor", {"--partition", "equal", "--head", "split", "--prompt-tokens", "5"}));
+      flat3_plan("tensor", {"--partition", "equal", "--head", "split", "--prompt-tokens", "5"}));
   bench.must({"simulate", "plan.json", "--out", "logits.json", "--quiet"});
-  bench.must(plan_words("tensor", {"--partition", "equal", "--head", "split", "--candidates", "8",
+  bench.must(flat3_plan("tensor", {"--partition", "equal", "--head", "split", "--candidates", "8",
                                    "--prompt-tokens", "5"}));
   CHECK(Json::parse(bench.read("plan.json"))["candidates"] == 8);
   bench.must({"simulate", "plan.json", "--out", "sim.json", "--quiet"});
@@ -142,13 +136,13 @@ TEST_CASE(
 
 TEST_CASE("cli/head: what cannot be split is refused, and what is split says so") {
   const Kitchen bench;
-  tandem::test::check_refused(bench, plan_words("sp", {"--head", "split"}), 1, "--head master");
-  tandem::test::check_refused(bench, plan_words("tensor", {"--head", "all"}), 1, "master, split");
-  tandem::test::check_refused(bench, plan_words("tensor", {"--candidates", "4"}), 2,
+  tandem::test::check_refused(bench, flat3_plan("sp", {"--head", "split"}), 1, "--head master");
+  tandem::test::check_refused(bench, flat3_plan("tensor", {"--head", "all"}), 1, "master, split");
+  tandem::test::check_refused(bench, flat3_plan("tensor", {"--candidates", "4"}), 2,
                               "--head split");
   tandem::test::check_refused(
-      bench, plan_words("tensor", {"--head", "split", "--candidates", "1025"}), 1, "1 to 1024");
-  Words words = plan_words("tensor", {"--head", "split"});
+      bench, flat3_plan("tensor", {"--head", "split", "--candidates", "1025"}), 1, "1 to 1024");
+  Words words = flat3_plan("tensor", {"--head", "split"});
   words.erase(words.end() - 3);  // --quiet
   const std::string table = bench.good(words);
   CHECK(table.find("LM head") != std::string::npos);

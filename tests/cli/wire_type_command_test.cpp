@@ -8,19 +8,13 @@
 #include <vector>
 
 #include "tests/cli/cli_program.hpp"
+#include "tests/cli/flat3_plan.hpp"
 
 namespace tandem::test::wire_type_command_test {
 namespace {
 
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
-
-Words plan_words(const std::string& strategy, const Words& more) {
-  Words words{"plan",   "--model",      "tandem-tiny", "--platform", "flat3",     "--strategy",
-              strategy, "--new-tokens", "6",           "--out",      "plan.json", "--quiet"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 }  // namespace
 
@@ -32,7 +26,7 @@ TEST_CASE("cli/wire type: prediction and run send the same bytes, and a text's t
     for (const char* const wire : {"f32", "f16", "bf16", "q8_0"}) {
       CAPTURE(strategy);
       CAPTURE(wire);
-      bench.must(plan_words(strategy, {"--wire-type", wire, "--prompt-tokens", "4"}));
+      bench.must(flat3_plan(strategy, {"--wire-type", wire, "--prompt-tokens", "4"}));
       bench.must(
           {"simulate", "plan.json", "--trace", "sim.trace.json", "--out", "sim.json", "--quiet"});
       const std::string text =
@@ -53,7 +47,7 @@ TEST_CASE("cli/wire type: what is not one, or has no effect, is refused") {
        {std::array{"tensor", "q4_0", "1", "f32, f16, bf16, q8_0"},
         std::array{"local", "f16", "2", "which sends nothing"}}) {
     CAPTURE(strategy);
-    tandem::test::check_refused(bench, plan_words(strategy, {"--wire-type", wire}), std::stoi(code),
+    tandem::test::check_refused(bench, flat3_plan(strategy, {"--wire-type", wire}), std::stoi(code),
                                 reason);
   }
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -14,6 +15,7 @@
 #include "exec/kernels/kernels_here.hpp"
 #include "exec/profiling/profile_check.hpp"
 #include "exec/profiling/profile_disk.hpp"
+#include "exec/profiling/profile_errors.hpp"
 #include "exec/profiling/profile_fit.hpp"
 #include "exec/profiling/synthetic_shard.hpp"
 #include "model/base/error.hpp"
@@ -111,6 +113,7 @@ TEST_CASE("profile: every kind gets positive rates in order, by threads, and JSO
       CHECK(profile.source.find(kernels_of(kernels).instruction_sets()) != std::string::npos);
       CHECK(profile.source.find(threads == 1 ? "1 thread, CPU time" : "2 threads, wall time") !=
             std::string::npos);
+      CHECK(profile.drift.has_value());
       CHECK(profile.program_bytes > 2e6);  // code, and 1.6 MB of a session
       for (int k = 0; k < model::kTaskKinds; ++k) {
         const auto kind = static_cast<model::TaskKind>(k);
@@ -119,6 +122,7 @@ TEST_CASE("profile: every kind gets positive rates in order, by threads, and JSO
           continue;
         CAPTURE(to_string(kind));
         CHECK(rate(profile, kind).overhead_s >= 0.0);
+        CHECK(rate(profile, kind).error.has_value() == (kind != model::TaskKind::transfer));
         REQUIRE(!rate(profile, kind).points.empty());
         if (kind == model::TaskKind::transfer) continue;
         CHECK(std::ranges::all_of(rate(profile, kind).points, [](const model::RatePoint& p) {
@@ -172,6 +176,62 @@ TEST_CASE("profile: with time, prompts are refined and then measured again") {
   CHECK(std::ranges::find(rows, 8.0) != rows.end());
   CHECK(rows.back() == 16.0);
   CHECK(profile.source.find("for lack of time") == std::string::npos);
+  // No fit is exact, nor are two moments the same.
+  CHECK(rate(profile, model::TaskKind::ffn_up).error->fit > 0.0);
+  CHECK(*profile.drift > 0.0);
+}
+
+TEST_CASE("profile/errors: the spread is within groups, whatever their means") {
+  const std::vector<std::vector<double>> groups{{1.0, std::exp(0.2)}, {5.0, 5.0 * std::exp(0.2)}};
+  CHECK(relative_spread(groups) == doctest::Approx(std::sqrt(2.0 * 0.01)));
+  CHECK(relative_spread(std::vector<std::vector<double>>{{1.0}, {}, {3.0}}) == 0.0);
+  CHECK(relative_spread({}) == 0.0);
+}
+
+TEST_CASE("profile/errors: a rate's are those of sizes held out, and what moments add to drift") {
+  const auto work = [](double rows) {
+    return model::Work{.streamed_bytes = 1e6, .intensity = rows};
+  };
+  const model::TaskKind kUp = model::TaskKind::ffn_up;
+  ProfileLog log;
+  for (const double moment : {0.9, 1.1}) {
+    log.begin_moment();
+    // Within a moment, twice as long or half as long makes no spread between moments.
+    for (const double within : {0.5, 1.5}) {
+      log.add(kUp, work(1), moment * within * 1e-3);
+      log.add(kUp, work(16), moment * within * 4e-3);
+    }
+  }
+  const double spread = std::abs(std::log(1.1 / 0.9)) / std::sqrt(2.0);
+  CHECK(rate_error(log, kUp, {}, {}, 0.0).spread == doctest::Approx(spread).epsilon(1e-3));
+  CHECK(rate_error(log, kUp, {}, {}, 0.0).fit == 0.0);
+  CHECK(rate_error(log, kUp, {}, {}, spread).spread == 0.0);
+  CHECK(rate_error(log, kUp, {}, {}, 2.0 * spread).spread == 0.0);
+  ProfileLog others;
+  others.add(kUp, work(8.5), 2.0e-3);                // predicted: 2.5 ms
+  others.add(model::TaskKind::norm, work(1), 1e-6);  // of which the log has none
+  HeldOut held_out;
+  add_errors(log, others, held_out);
+  REQUIRE(held_out[static_cast<std::size_t>(kUp)].size() == 1);
+  CHECK(held_out[static_cast<std::size_t>(kUp)][0] == doctest::Approx(std::log(1.25)));
+  CHECK(held_out[static_cast<std::size_t>(model::TaskKind::norm)].empty());
+  CHECK(rate_error(log, kUp, {}, std::vector{0.3, -0.4}, 0.0).fit ==
+        doctest::Approx(0.3536).epsilon(1e-3));
+}
+
+TEST_CASE("profile/errors: logs keep their moments apart when they are joined") {
+  const model::Work work{.streamed_bytes = 1e6, .intensity = 1.0};
+  ProfileLog log;
+  log.add(model::TaskKind::add, work, 1.0);
+  ProfileLog other;
+  other.add(model::TaskKind::add, work, 2.0);
+  other.begin_moment();
+  other.add(model::TaskKind::add, work, 3.0);
+  log.add(other);
+  log.add(other);
+  CHECK(log.moments(model::TaskKind::add) ==
+        std::vector<std::vector<double>>{{1.0, 2.0, 3.0, 2.0, 3.0}});
+  CHECK(log.total_s() == doctest::Approx(11.0));
 }
 
 // A profile says of every task what it takes, also of those that an encoder has none of.

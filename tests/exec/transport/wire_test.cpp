@@ -172,7 +172,7 @@ TEST_CASE("transport/wire: lengths above the limit are refused before anything i
 }
 
 TEST_CASE("transport/wire: unknown types and a dirty header are refused") {
-  for (const int type : {0, 15, 255}) {
+  for (const int type : {0, 21, 255}) {
     std::array<std::byte, kFrameHeaderBytes> head{};
     head[4] = static_cast<std::byte>(type);
     CHECK_THROWS_AS(static_cast<void>(parse_frame_header(head)), Error);

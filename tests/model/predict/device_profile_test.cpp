@@ -50,6 +50,36 @@ TEST_CASE("model/device_profile: JSON reads back equal, to the last bit") {
   CHECK(parse_profile_json(to_json(nominal), "p") == nominal);
 }
 
+TEST_CASE("model/device_profile: errors are kept, and a profile without any is read") {
+  const DeviceProfile older = measured();
+  CHECK(!contains(to_json(older), "error"));
+  CHECK(!contains(to_json(older), "drift"));
+  CHECK(!contains(to_json(older), "disk_spread"));
+  DeviceProfile with_errors = older;
+  with_errors.drift = 0.0321;
+  with_errors.disk_spread = 0.25;
+  with_errors.rate[0].error = RateError{.fit = 0.05, .spread = 0.0};
+  with_errors.formats[0].rate[static_cast<std::size_t>(TaskKind::ffn_up)].error =
+      RateError{.fit = 0.0, .spread = 1.0 / 3.0};
+  with_errors.inlined->send.error = RateError{.fit = 0.1, .spread = 0.2};
+  CHECK(parse_profile_json(to_json(with_errors), "p") == with_errors);
+  // Of a machine that is slower, they are as great a part.
+  CHECK(slowed(with_errors, 2.0).rate[0].error == with_errors.rate[0].error);
+  CHECK(slowed(with_errors, 2.0).drift == with_errors.drift);
+}
+
+TEST_CASE("model/device_profile: an error that is none is one error") {
+  CHECK(contains(message([](json& p) { p["drift"] = -0.1; }), "drift"));
+  CHECK(contains(message([](json& p) { p["drift"] = 11.0; }), "drift"));
+  CHECK(contains(message([](json& p) { p["disk_spread"] = "no"; }), "disk_spread"));
+  CHECK(contains(message([](json& p) { p["rates"]["norm"]["error"] = {{"fit", 0.1}}; }), "spread"));
+  CHECK(contains(message([](json& p) {
+                   p["rates"]["norm"]["error"] = {{"fit", -1.0}, {"spread", 0.0}};
+                 }),
+                 "fit"));
+  CHECK(contains(message([](json& p) { p["rates"]["norm"]["error"] = 0.1; }), "error"));
+}
+
 TEST_CASE("model/device_profile: one file has profiles by numbers of threads") {
   std::vector<DeviceProfile> all{measured(), measured()};
   all[0].threads = 1;

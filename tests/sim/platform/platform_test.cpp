@@ -202,6 +202,8 @@ std::vector<Bad> bad_files() {
        5, "twice"},
       {"slowdown 0", with_props("<prop id=\"tandem:slowdown\" value=\"0\"/>"), 5, "positive"},
       {"slowdown with unit", with_props("<prop id=\"tandem:slowdown\" value=\"2s\"/>"), 5, "2s"},
+      {"processor without a name", with_props("<prop id=\"tandem:processor\" value=\"\"/>"), 5,
+       "processor"},
       {"negative disk bandwidth",
        with_props("<prop id=\"tandem:disk_bandwidth\" value=\"-1MBps\"/>"), 5, "-1MBps"},
       {"prop without value", with_props("<prop id=\"tandem:memory\"/>"), 5,
@@ -378,6 +380,7 @@ TEST_CASE("sim/platform: what a file says is what the cluster has") {
                                      "<prop id=\"tandem:memory_bandwidth\" value=\"20GBps\"/>"
                                      "<prop id=\"tandem:disk_bandwidth\" value=\"200MBps\"/>"
                                      "<prop id=\"tandem:slowdown\" value=\"2.5\"/>"
+                                     "<prop id=\"tandem:processor\" value=\"Some 3000\"/>"
                                      "<prop id=\"vendor\" value=\"any\"/></host>"}
                                .text());
   const Platform platform = read_platform(file.path());
@@ -391,6 +394,7 @@ TEST_CASE("sim/platform: what a file says is what the cluster has") {
   CHECK(a.memory_bandwidth.value() == doctest::Approx(20e9));
   CHECK(a.disk_bandwidth.value() == doctest::Approx(200e6));
   CHECK(a.slowdown == 2.5);
+  CHECK(platform.processors == std::map<std::string, std::string>{{"a", "Some 3000"}});
   const model::Device& b = platform.cluster.devices()[1];
   CHECK(b.memory.value() == 8.0 * 1024 * 1024 * 1024);
   CHECK(b.disk_bandwidth.value() == 0.0);
