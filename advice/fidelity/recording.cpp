@@ -33,17 +33,17 @@ Quantity& place(std::vector<Quantity>& quantities, const Quantity& like) {
 }
 
 // The values of one result, each with what it adds to.
-struct Value {
+struct MetricValue {
   Quantity of;  // without values
   double value = 0.0;
 };
 
 // What `result` says, predicted or measured.
-std::vector<Value> values_of(const model::Result& result) {
-  std::vector<Value> values;
+std::vector<MetricValue> values_of(const model::Result& result) {
+  std::vector<MetricValue> values;
   const auto add = [&](Quantity of, double value) {
     if (!std::isfinite(value)) return;
-    const auto found = std::ranges::find_if(values, [&](const Value& one) {
+    const auto found = std::ranges::find_if(values, [&](const MetricValue& one) {
       return one.of.scope == of.scope && one.of.name == of.name;
     });
     if (found != values.end() && of.scope != "run") {
