@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "bench/exec_kernels_reference.hpp"
@@ -87,6 +88,8 @@ exec::ProfileRig rig_of(const model::Transformer& transformer, int threads, doub
                            .kernels = kernels});
 }
 
+constexpr std::int32_t kAllLayers = std::numeric_limits<std::int32_t>::max();
+
 // Subject and reference, each as an amount of work and the time it took.
 class Pairs {
  public:
@@ -124,7 +127,7 @@ void decode(benchmark::State& state, const model::Transformer& transformer) {
   const exec::ProfileClock clock(threads);
   exec::ProfileLog log;
   Pairs pairs;
-  rig.step(rows, 63, clock, log);
+  rig.step(rows, 63, kAllLayers, clock, log);
   while (state.KeepRunning()) {
     Times read{1e9, 1e9};
     for (const Read kernel : plain_reads()) {
@@ -135,7 +138,7 @@ void decode(benchmark::State& state, const model::Transformer& transformer) {
       });
       read = {std::min(read.cpu, time.cpu), std::min(read.wall, time.wall)};
     }
-    const Times time = timed(threads, [&] { rig.step(rows, 63, clock, log); });
+    const Times time = timed(threads, [&] { rig.step(rows, 63, kAllLayers, clock, log); });
     state.SetIterationTime(time.cpu);
     pairs.add(rig.weight_bytes() * 1e-9, time, layer_bytes() * 1e-9, read);
   }
@@ -155,13 +158,13 @@ void prompt(benchmark::State& state, const model::Transformer& transformer) {
   Pairs pairs;
   // Two operations a weight and row; norms are a thousandth of the weights.
   const double flops = 2.0 * rows * rig.weight_bytes() / sizeof(float);
-  rig.step(rows, 0, clock, log);
+  rig.step(rows, 0, kAllLayers, clock, log);
   while (state.KeepRunning()) {
     const Times reference = timed(threads, [&] {
       pool.parallel_for(
           threads, 1, [&](std::int64_t, std::int64_t, int thread) { large.run(thread, threads); });
     });
-    const Times time = timed(threads, [&] { rig.step(rows, 0, clock, log); });
+    const Times time = timed(threads, [&] { rig.step(rows, 0, kAllLayers, clock, log); });
     state.SetIterationTime(time.cpu);
     pairs.add(flops * 1e-9, time, large.flops() * 1e-9, reference);
   }
@@ -180,11 +183,11 @@ void reference(benchmark::State& state, const model::Transformer& transformer) {
   exec::ProfileLog log;
   Pairs pairs;
   const double gflop = 2e-9 * rows * tuned.weight_bytes() / sizeof(float);
-  tuned.step(rows, 0, clock, log);
-  eigen.step(rows, 0, clock, log);
+  tuned.step(rows, 0, kAllLayers, clock, log);
+  eigen.step(rows, 0, kAllLayers, clock, log);
   while (state.KeepRunning()) {
-    const Times plain = timed(threads, [&] { eigen.step(rows, 0, clock, log); });
-    const Times time = timed(threads, [&] { tuned.step(rows, 0, clock, log); });
+    const Times plain = timed(threads, [&] { eigen.step(rows, 0, kAllLayers, clock, log); });
+    const Times time = timed(threads, [&] { tuned.step(rows, 0, kAllLayers, clock, log); });
     state.SetIterationTime(time.cpu);
     pairs.add(gflop, time, gflop, plain);
   }

@@ -61,23 +61,29 @@ std::string way_help() {
   return text + " [auto]";
 }
 
-// The configurations of `half` that are asked for, in the order of the matrix.
-std::vector<MatrixJob> wanted_jobs(const Options& options, study::Half half) {
+struct Matrix {
+  study::Half half = study::Half::shown;
+  std::size_t size = 0;             // configurations of the half
+  std::vector<MatrixJob> wanted{};  // those that are asked for, in their order
+};
+
+Matrix asked_matrix(const Options& options, study::Half half) {
   const std::string only = options.text_or("only", "");
   const std::string asked = options.choice_or("way", "auto", way_names());
-  std::vector<MatrixJob> jobs;
-  for (study::Configuration& one : study::configurations(half)) {
+  std::vector<study::Configuration> configurations = study::configurations(half);
+  Matrix matrix{.half = half, .size = configurations.size()};
+  for (study::Configuration& one : configurations) {
     if (one.name().find(only) == std::string::npos) continue;
     const auto way = std::ranges::find_if(run_ways(), [&](const RunWay& row) {
       return (asked == "auto" || asked == row.name) && row.applies(one);
     });
-    if (way != run_ways().end()) jobs.push_back({std::move(one), &*way});
+    if (way != run_ways().end()) matrix.wanted.push_back({std::move(one), &*way});
   }
-  if (jobs.empty())
+  if (matrix.wanted.empty())
     throw Error(
         "flag '--only': '" + only + "' with way '" + asked +
         "' names no configuration, expected a part of a name; see 'tandem fidelity --list'");
-  return jobs;
+  return matrix;
 }
 
 std::string title_of(study::Half half) {
@@ -93,10 +99,10 @@ std::string joined(const std::set<std::string>& values) {
 
 // What the page is of. Several values where recordings differ.
 std::vector<std::pair<std::string, std::string>> facts_of(
-    const std::vector<study::Recording>& recordings, std::size_t wanted) {
+    const std::vector<study::Recording>& recordings, std::size_t configurations) {
   std::vector<std::pair<std::string, std::string>> rows{
       {"configurations", std::to_string(recordings.size()) + " recorded of " +
-                             std::to_string(wanted) + " in this half of the matrix"}};
+                             std::to_string(configurations) + " in this half of the matrix"}};
   for (const auto& [key, title] :
        {std::pair("recorder", "recorded by"), std::pair("machine", "machine"),
         std::pair("kernels", "kernels"), std::pair("instruction_sets", "instruction sets"),
@@ -127,13 +133,14 @@ std::vector<std::pair<std::string, std::string>> facts_of(
   return rows;
 }
 
-void write_report(const fs::path& folder, study::Half half,
-                  const std::vector<study::Recording>& recordings, std::size_t wanted,
-                  std::vector<std::string> missing) {
+void write_report(const fs::path& folder, const Matrix& matrix,
+                  const std::vector<study::Recording>& recordings,
+                  const std::vector<std::string>& missing) {
   write_file(folder / "fidelity.csv", study::fidelity_csv(recordings));
   write_file(folder / "report.html",
-             study::fidelity_page(
-                 recordings, {title_of(half), facts_of(recordings, wanted), std::move(missing)}));
+             study::fidelity_page(recordings, {.title = title_of(matrix.half),
+                                               .rows = facts_of(recordings, matrix.size),
+                                               .missing = missing}));
 }
 
 std::string progress_text(const study::Recording& recording) {
@@ -202,6 +209,19 @@ class Pass {
   Clock::time_point start_ = Clock::now();
 };
 
+// Throws Error for a recording of a job that was run in another way than is asked for.
+void check_ways(const RecordingsFolder& store, const std::vector<study::Recording>& recordings,
+                const std::vector<MatrixJob>& wanted) {
+  for (const MatrixJob& job : wanted) {
+    const auto found =
+        std::ranges::find(recordings, job.configuration.name(), &study::Recording::configuration);
+    if (found != recordings.end() && found->way != job.way->name)
+      throw Error(store.path_of(found->configuration).string() + ": run in way '" + found->way +
+                  "', expected '" + std::string(job.way->name) +
+                  "'; give another folder with '--out', or remove it");
+  }
+}
+
 // What is left undone: an error, as the report is not of the whole matrix.
 void check_complete(const Pass& pass, const fs::path& folder, bool interrupted) {
   if (interrupted)
@@ -212,27 +232,28 @@ void check_complete(const Pass& pass, const fs::path& folder, bool interrupted) 
                 " configurations failed; the first: " + pass.failed().front());
 }
 
-int run_matrix(const Options& options, const fs::path& folder, const std::vector<MatrixJob>& wanted,
-               study::Half half, Pass& pass, const RecordingsFolder& store, std::ostream& out) {
-  std::vector<study::Recording> recordings = store.read(half);
-  check_recorder(store, recordings, recorder_here());
-  std::vector<MatrixJob> jobs;
+std::vector<MatrixJob> without_recording(const std::vector<MatrixJob>& wanted,
+                                         const std::vector<study::Recording>& recordings) {
   std::set<std::string> recorded;
   for (const study::Recording& one : recordings) recorded.insert(one.configuration);
-  for (const MatrixJob& job : wanted)
-    if (!recorded.contains(job.configuration.name())) jobs.push_back(job);
-  pass.record_all(jobs, recordings);
-  std::vector<std::string> missing = pass.failed();
+  std::vector<MatrixJob> left = wanted;
+  std::erase_if(left,
+                [&](const MatrixJob& job) { return recorded.contains(job.configuration.name()); });
+  return left;
+}
+
+int run_matrix(const Matrix& matrix, const fs::path& folder, bool quiet, Pass& pass,
+               const RecordingsFolder& store, std::ostream& out) {
+  std::vector<study::Recording> recordings = store.read(matrix.half);
+  check_recorder(store, recordings, recorder_here());
+  check_ways(store, recordings, matrix.wanted);
+  pass.record_all(without_recording(matrix.wanted, recordings), recordings);
+  // A signal after this is for the report, which takes a moment.
   const bool interrupted = pass.commands().interrupted();
-  const std::size_t left =
-      wanted.size() -
-      static_cast<std::size_t>(std::ranges::count_if(wanted, [&](const MatrixJob& job) {
-        return std::ranges::find(recordings, job.configuration.name(),
-                                 &study::Recording::configuration) != recordings.end();
-      }));
+  const std::size_t left = without_recording(matrix.wanted, recordings).size();
   std::ranges::sort(recordings, {}, &study::Recording::configuration);
-  write_report(folder, half, recordings, study::configurations(half).size(), std::move(missing));
-  if (!options.has("quiet")) {
+  write_report(folder, matrix, recordings, pass.failed());
+  if (!quiet) {
     print_fidelity(recordings, out);
     if (left > 0) out << left << " configurations are left; the same command goes on with them\n";
     out << "report: " << (folder / "report.html").string() << '\n';
@@ -296,21 +317,21 @@ int fidelity_command(const Arguments& arguments, std::ostream& out) {
     }
   }
   options.refuse({"update"}, "without '--replay'");
-  const std::vector<MatrixJob> wanted = wanted_jobs(options, half);
+  const Matrix matrix = asked_matrix(options, half);
   if (options.has("list")) {
     options.refuse({"out", "seconds", "runs", "profile-seconds", "quiet"},
                    "with '--list', which runs nothing");
     options.settle();
-    return list(wanted, out);
+    return list(matrix.wanted, out);
   }
-  static_cast<void>(options.has("quiet"));
+  const bool quiet = options.has("quiet");
   options.settle();
   static_cast<void>(make_folder(sitting.folder / "recordings"));
   for (const char* const name : {"report.html", "fidelity.csv"})
     check_writable(sitting.folder / name);
-  Pass pass(sitting, store, seconds, options.has("quiet"));
+  Pass pass(sitting, store, seconds, quiet);
   const Interruption interruption([&](const std::string&) { pass.commands().interrupt(); });
-  return run_matrix(options, sitting.folder, wanted, half, pass, store, out);
+  return run_matrix(matrix, sitting.folder, quiet, pass, store, out);
 }
 
 }  // namespace tandem::cli

@@ -7,7 +7,7 @@
 #include "model/base/error.hpp"
 #include "model/base/json_value.hpp"
 #include "model/base/statistics.hpp"
-#include "model/report/comparison.hpp"
+#include "model/report/comparability.hpp"
 
 namespace tandem::study {
 namespace {
@@ -153,7 +153,11 @@ std::optional<double> Quantity::median() const {
 }
 
 std::optional<double> Quantity::percent() const {
-  return model::Deviation{scope, name, metric, unit, predicted, median()}.percent();
+  const std::optional<double> middle = median();
+  if (!predicted || !middle) return std::nullopt;
+  if (*predicted == *middle) return 0.0;
+  const double value = 100.0 * (*predicted - *middle) / *middle;
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 double ReferenceTimes::drift() const {
@@ -196,7 +200,11 @@ std::vector<Quantity> quantities_of(const model::Result& predicted, std::string_
       if (of.scope == "run") place(quantities, of).predicted_after = value;
   }
   for (const model::Result& run : runs) {
-    static_cast<void>(model::compare(predicted, run));  // throws unless they are of one plan
+    if (kind_of(run.origin) != "measured")
+      throw Error("fidelity: a run's result has kind '" + std::string(kind_of(run.origin)) +
+                  "', expected 'measured'; run at measured pace");
+    model::check_comparable(
+        {{.label = "prediction", .result = predicted}, {.label = "run", .result = run}}, 1);
     for (const auto& [of, value] : values_of(run)) place(quantities, of).measured.push_back(value);
   }
   return quantities;

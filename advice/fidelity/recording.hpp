@@ -34,7 +34,8 @@ struct Quantity {
   std::vector<double> measured{};           // one a run, but for runs that lack it
 
   [[nodiscard]] std::optional<double> median() const;  // of the runs
-  // 100 (predicted - median) / median; absent where one of them is, or the median is 0.
+  // 100 (predicted - median) / median; 0 where both are equal; absent where one of them is, or
+  // where only the median is 0.
   [[nodiscard]] std::optional<double> percent() const;
 };
 
@@ -69,7 +70,8 @@ struct Recording {
 
 // The quantities of a prediction and of runs of the same plan; `predicted_json` is the prediction's
 // file, where intervals stand. `after`: the prediction by the profile measured afterwards. Throws
-// Error as model::compare if they are not of one plan, or if there are no runs.
+// Error as model::check_comparable if they are not of one plan, if a run was not measured, or if
+// there are no runs.
 [[nodiscard]] std::vector<Quantity> quantities_of(const model::Result& predicted,
                                                   std::string_view predicted_json,
                                                   const std::optional<model::Result>& after,

@@ -134,7 +134,7 @@ std::string scatter_svg(std::string_view title, std::string_view axis,
   }
   svg += text_svg(kLeft + kSide / 2.0, kTop + kSide + 32.0, "middle",
                   "measured (median), " + std::string(axis));
-  svg += text_svg(kLeft + kSide, kTop + 12.0, "end", "y: predicted, band: 10%");
+  svg += text_svg(kLeft + kSide - 4.0, kTop + kSide - 6.0, "end", "y: predicted, band: 10%");
   return svg + "</svg>\n";
 }
 

@@ -84,6 +84,8 @@ class ProfileRig {
   // weights have been displaced from caches by those of all others when it is used again.
   void step(std::int32_t rows, std::int32_t past, std::int32_t layers, const ProfileClock& clock,
             ProfileLog& log);
+  // Of all layers.
+  [[nodiscard]] double weight_bytes() const { return model::weight_bytes(transformer_, share_); }
 
  private:
   // What is beside attention where positions are spread or rows dropped: the `rows` of `layer`

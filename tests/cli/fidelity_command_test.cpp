@@ -117,8 +117,14 @@ TEST_CASE("cli/fidelity: a configuration is recorded once, and the report made o
   CHECK(again.out == first.out);
   CHECK(bench.read(kRecording) == recording);
 
-  // What another build recorded is not mixed with this one's.
+  // What was run in another way is not taken for this one's.
   const std::string before = bench.read("out/report.html");
+  bench.write(kRecording, replaced(recording, "\"way\":\"machine\"", "\"way\":\"other\""));
+  const Outcome elsewhere = bench.run(fidelity({}));
+  CHECK(elsewhere.code == 1);
+  CHECK(elsewhere.err.find("run in way 'other', expected 'machine'") != std::string::npos);
+
+  // What another build recorded is not mixed with this one's.
   bench.write(kRecording, replaced(recording, "\"recorder\":\"tandem ", "\"recorder\":\"tandem 0"));
   const Outcome older = bench.run(fidelity({}));
   CHECK(older.code == 1);

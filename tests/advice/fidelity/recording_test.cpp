@@ -107,8 +107,11 @@ TEST_CASE("study/fidelity recording: one field out of place is an error that nam
 TEST_CASE("study/fidelity recording: quantities are the result's own numbers") {
   const planner::PlanFile file = emulated_plan(machine_profile(1e9));
   const model::Result predicted = study::predict(file.plan, {}).result;
-  model::Result run = predicted;
-  run.kind = "measured";
+  auto json = nlohmann::json::parse(to_json(predicted));
+  json["kind"] = "measured";
+  json["pace"] = "measured";
+  json["evaluator"] = "exec";
+  model::Result run = model::parse_result_json(json.dump(), "measured.json");
   for (double& time : run.metrics.token_times_s) time *= 2.0;
   run.metrics.ttft_s *= 2.0;
   const auto quantities =
@@ -136,6 +139,9 @@ TEST_CASE("study/fidelity recording: quantities are the result's own numbers") {
     if (one.scope == "kind") recorded += *one.predicted;
   CHECK(recorded == doctest::Approx(kinds));
   CHECK_THROWS_AS(study::quantities_of(predicted, to_json(predicted), {}, {}), Error);
+  // A prediction is no run.
+  CHECK_THROWS_AS(study::quantities_of(predicted, to_json(predicted), {}, std::vector{predicted}),
+                  Error);
   run.plan.sha256 = std::string(64, '0');
   CHECK_THROWS_AS(study::quantities_of(predicted, to_json(predicted), {}, std::vector{run}), Error);
 }
