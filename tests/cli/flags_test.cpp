@@ -120,7 +120,7 @@ TEST_CASE("cli/flags: what could not change a result is accepted, with a remark"
   } table[] = {
       {with(nominal, {"--allow-drift"}),
        "run: flag '--allow-drift' has no effect with '--pace nominal'"},
-      {with(nominal, {"--copy"}), "run: flag '--copy' has no effect with '--emulate'"},
+      {with(nominal, {"--copy"}), "run: flag '--copy' has no effect on emulated devices"},
       {local_with({"--allow-drift"}),
        "run: flag '--allow-drift' has no effect without '--emulate'"},
       {local_with({"--hosts", "hosts", "--key", "good.key"}),
