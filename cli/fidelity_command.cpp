@@ -267,11 +267,11 @@ Options parsed(const Arguments& arguments) {
   return Options(
       {.command = "fidelity",
        .summary =
-           "Plans, predicts and runs a matrix of small configurations, and reports how far the\n"
+           "Plans, predicts and runs a matrix of small configurations, and reports how far\n"
            "predictions are off: DIR/report.html, DIR/fidelity.csv, DIR/recordings. A folder of "
            "an\n"
-           "earlier run is gone on with. Half of the matrix is set aside: whoever tunes the cost\n"
-           "model does not look at it. Some 30 s a configuration, on an otherwise idle machine.",
+           "earlier run is gone on with. Half of the matrix is set aside: the cost model must not\n"
+           "be tuned on it. A configuration takes some 30 s; nothing else should run meanwhile.",
        .positionals = {},
        .flags =
            {{"out", "DIR", "folder of the report and of all that is measured [fidelity]"},

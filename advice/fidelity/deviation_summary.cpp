@@ -104,6 +104,7 @@ std::vector<PartSpread> spreads_by_part(const Recordings& recordings, std::strin
     }
   }
   std::vector<PartSpread> parts;
+  parts.reserve(samples.size());
   for (const auto& [name, of_part] : samples)
     parts.push_back({name, spread_of(of_part), all > 0.0 ? weights[name] / all : 0.0});
   std::ranges::stable_sort(parts, std::greater<>(), &PartSpread::weight);

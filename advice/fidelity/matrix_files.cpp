@@ -100,12 +100,14 @@ std::string fidelity_platform_xml(const Configuration& configuration) {
     const std::string bandwidth = wifi ? "400Mbps" : std::string(configuration.level("bandwidth"));
     const std::string link = wifi ? "medium" : "to-" + name;
     if (!wifi || i == 0) {
-      links += "    <link id=\"" + link + "\" bandwidth=\"" + bandwidth + "\" latency=\"" +
-               model::shortest_text(half.value() * 1e3) + "ms\" sharing_policy=\"" +
-               (wifi ? "SHARED" : "SPLITDUPLEX") + "\"/>\n";
+      links.append("    <link id=\"").append(link).append("\" bandwidth=\"").append(bandwidth);
+      links.append("\" latency=\"").append(model::shortest_text(half.value() * 1e3));
+      links.append("ms\" sharing_policy=\"").append(wifi ? "SHARED" : "SPLITDUPLEX");
+      links.append("\"/>\n");
     }
-    routes += "    <route src=\"" + name + "\" dst=\"switch\">\n      <link_ctn id=\"" + link +
-              (wifi ? "\"/>\n" : "\" direction=\"UP\"/>\n") + "    </route>\n";
+    routes.append("    <route src=\"").append(name).append("\" dst=\"switch\">\n");
+    routes.append("      <link_ctn id=\"").append(link);
+    routes.append(wifi ? "\"/>\n" : "\" direction=\"UP\"/>\n").append("    </route>\n");
   }
   if (count > 1) links.insert(0, "    <router id=\"switch\"/>\n");
   return "<?xml version='1.0'?>\n"

@@ -44,9 +44,10 @@ void check_recorder(const RecordingsFolder& folder, const std::vector<study::Rec
   for (const study::Recording& recording : recordings) {
     const auto found = recording.environment.find("recorder");
     const std::string made_by = found == recording.environment.end() ? "none" : found->second;
-    if (made_by != recorder)
-      throw Error(folder.path_of(recording.configuration).string() + ": recorded by '" + made_by +
-                  "', expected '" + recorder + "'; give another folder with '--out', or remove it");
+    if (made_by == recorder) continue;
+    std::string fault = folder.path_of(recording.configuration).string();
+    fault.append(": recorded by '").append(made_by).append("', expected '").append(recorder);
+    throw Error(fault.append("'; give another folder with '--out', or remove it"));
   }
 }
 

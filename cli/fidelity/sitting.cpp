@@ -35,7 +35,7 @@ std::string date_now() {
 fs::path weights_of_family(const SittingOptions& options, const std::string& family,
                            Subcommands& commands) {
   const fs::path models = make_folder(options.folder / "models");
-  const fs::path folder = models / family;
+  fs::path folder = models / family;
   const fs::path mark = models / (family + ".done");
   std::error_code fault;
   if (fs::exists(mark, fault)) return folder;
