@@ -65,8 +65,7 @@ DrawnTimeline::DrawnTimeline(const planner::Plan& plan, const model::FactorDraws
     times_.push_back(std::max(step.end_s, step.step.not_before_s));
   }
   std::ranges::sort(times_);
-  const auto repeated = std::ranges::unique(times_);
-  times_.erase(repeated.begin(), repeated.end());
+  times_.erase(std::unique(times_.begin(), times_.end()), times_.end());
   std::multiset<std::pair<double, std::size_t>> active;  // ends and numbers of steps
   std::size_t next = 0;
   DrawnTimes now{};

@@ -143,6 +143,7 @@ std::vector<LatencyStats> drawn_latencies(const std::vector<double>& gaps,
       drawn[k].push_back(std::max(0.0, gaps[i] + more[k]));
   }
   std::vector<LatencyStats> stats;
+  stats.reserve(drawn.size());
   for (const std::vector<double>& one : drawn) stats.push_back(model::latency_stats(one));
   return stats;
 }

@@ -13,6 +13,7 @@ namespace {
 model::Cluster cluster_of(const std::string& name, const std::vector<Device>& devices,
                           const std::vector<Connection>& connections) {
   std::vector<model::Device> members;
+  members.reserve(devices.size());
   std::vector<std::string> switches;
   std::vector<model::Link> links;
   std::vector<model::Edge> edges;

@@ -84,9 +84,10 @@ Line connect(const exec::Testbed& testbed, model::DeviceIndex from, model::Devic
     listening = model::Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(testbed.address(to));
-    ::bind(listening.number(), reinterpret_cast<sockaddr*>(&address), size);
-    ::listen(listening.number(), 1);
-    ::getsockname(listening.number(), reinterpret_cast<sockaddr*>(&address), &size);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    if (::bind(listening.number(), any, size) != 0 || ::listen(listening.number(), 1) != 0 ||
+        ::getsockname(listening.number(), any, &size) != 0)
+      throw Error("testbed: cannot listen in the namespace of device " + std::to_string(to));
   });
   Line line;
   namespaces[static_cast<std::size_t>(from)].run([&] {
@@ -203,8 +204,8 @@ void measure(exec::Testbed& testbed, const Settings& settings) {
   }
   static_cast<void>(testbed.take_statistics());
   for (const std::size_t bytes : {4UL, 1024UL, 16384UL, 65536UL, 1UL << 20, 4UL << 20}) {
-    std::vector<double> times;
-    for (int i = 0; i < settings.repetitions; ++i) times.push_back(transfer_s(first, bytes));
+    std::vector<double> times(static_cast<std::size_t>(settings.repetitions));
+    for (double& time : times) time = transfer_s(first, bytes);
     print("message of " + size_text(bytes), model::quantile(times, 0.5),
           expected(static_cast<double>(bytes)));
     print("ping-pong of " + size_text(bytes), ping_pong_s(lines[0], bytes, settings.repetitions),
@@ -259,8 +260,10 @@ int main(int argc, char** argv) try {
     } else if (flag == "--repetitions" && std::atoi(value.c_str()) > 0) {
       settings.repetitions = std::atoi(value.c_str());
     } else {
-      throw Error("flag '" + flag + "' '" + value +
-                  "', expected one of those in bench/testbed.cpp; give it with a value");
+      std::string fault = "flag '";
+      fault.append(flag).append("' '").append(value);
+      throw Error(
+          fault.append("', expected one of those in bench/testbed.cpp; give it with a value"));
     }
   }
   std::optional<exec::Testbed> testbed;

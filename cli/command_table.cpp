@@ -79,6 +79,7 @@ constexpr Run run_or_reject() {
   return reject_without_simulator;
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names, which are joined and qualified
 #define TANDEM_ROW(name_, group_, needs_, summary_)               \
   Command{.name = #name_,                                         \
           .summary = summary_,                                    \
@@ -87,6 +88,7 @@ constexpr Run run_or_reject() {
           .available = needs::needs_},
 constexpr std::array kCommands{TANDEM_COMMANDS(TANDEM_ROW)};
 #undef TANDEM_ROW
+// NOLINTEND(bugprone-macro-parentheses)
 
 constexpr Program kProgram{
     .name = "tandem",

@@ -80,6 +80,7 @@ std::vector<std::string> formats_of(const Options& options, const model::Transfo
     }
   }
   std::vector<std::string> names;
+  names.reserve(formats.size());
   for (const model::WeightFormat format : formats) names.emplace_back(to_string(format));
   return names;
 }
@@ -111,7 +112,7 @@ class LocalWorker {
   exec::Endpoint start() {
     exec::need_cache_dir(options_.cache_dir);
     exec::ListenSocket socket({.host = "127.0.0.1"}, options_.key.has_value());
-    const exec::Endpoint endpoint = socket.endpoint();
+    exec::Endpoint endpoint = socket.endpoint();
     thread_ = std::jthread([this, listening = std::move(socket)]() mutable {
       try {
         exec::serve(std::move(listening), options_, end_);

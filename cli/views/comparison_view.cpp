@@ -96,6 +96,7 @@ std::vector<const ComparedRow*> worst_tasks(const Comparison& comparison) {
   std::ranges::stable_sort(ranked, std::greater(), [](const auto& entry) { return entry.first; });
   ranked.resize(std::min(ranked.size(), kShown));
   std::vector<const ComparedRow*> rows;
+  rows.reserve(ranked.size());
   for (const auto& [size, row] : ranked) rows.push_back(row);
   return rows;
 }

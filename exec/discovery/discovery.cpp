@@ -115,8 +115,9 @@ struct Discoverer::State {
       });
       take(local);
     }
-    std::ranges::stable_partition(
-        workers, [](const std::unique_ptr<Worker>& worker) { return worker->device.local; });
+    std::stable_partition(
+        workers.begin(), workers.end(),
+        [](const std::unique_ptr<Worker>& worker) { return worker->device.local; });
   }
 
   void take(std::future<std::unique_ptr<Worker>>& coming) {

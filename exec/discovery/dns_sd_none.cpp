@@ -16,8 +16,10 @@ namespace {
 
 struct Announcement::State {};
 
-Announcement::Announcement(std::uint16_t /*port*/,
-                           std::function<void(const std::string&)> /*log*/) {
+Announcement::Announcement(
+    std::uint16_t /*port*/,
+    std::function<
+        void(const std::string&)> /*log*/) {  // NOLINT(performance-unnecessary-value-param)
   fail();
 }
 Announcement::~Announcement() = default;

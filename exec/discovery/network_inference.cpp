@@ -52,6 +52,7 @@ std::vector<double> rates_of(const Trial& trial) {
 class Inference {
  public:
   explicit Inference(const NetworkMeasurements& measured) : measured_(measured) {
+    rates_.reserve(measured.trials.size());
     for (const Trial& trial : measured.trials) rates_.push_back(rates_of(trial));
   }
 

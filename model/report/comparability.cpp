@@ -225,14 +225,16 @@ std::string unlike_lengths(const ComparedResult& one, const ComparedResult& othe
          "'--prompt' and with '--ignore-eos', or plan the lengths of the run";
 }
 
+constexpr std::string_view kDifferentWeights =
+    "; tokens and lengths may differ for that reason alone, run with the same weights";
+
 std::string unlike_weights(const ComparedResult& one, const ComparedResult& other) {
   const auto& first = one.result.weights_sha256;
   const auto& second = other.result.weights_sha256;
   if (!first || !second || *first == *second) return "";
   return joined({"results are of different weights: SHA-256 ", first->substr(0, kShownDigits),
                  " was ", one.label, " and ", second->substr(0, kShownDigits), " was ", other.label,
-                 "; tokens and lengths may differ for that reason alone, run with the same "
-                 "weights"});
+                 kDifferentWeights});
 }
 
 std::vector<std::string> unlike_settings(const std::vector<ComparedResult>& results) {

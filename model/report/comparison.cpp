@@ -102,9 +102,10 @@ void add_run(const Results& results, std::vector<ComparedRow>& rows) {
       {"throughput", "tokens/s", [](const Metrics& m) { return m.throughput_tokens_per_s; }},
   }};
   for (const auto& [name, unit, value] : metrics) {
-    rows.push_back({"run", "", name, unit, values_of(results, [&](const Result& result) {
-                      return value(result.metrics);
-                    })});
+    rows.push_back(
+        {"run", "", name, unit, values_of(results, [&value = value](const Result& result) {
+           return value(result.metrics);
+         })});
   }
 }
 
@@ -121,8 +122,8 @@ void add_communication(const Results& results, std::vector<ComparedRow>& rows) {
       {"communication_hidden_new_tokens", &Result::token_communication},
   }};
   for (const auto& [name, part] : kParts) {
-    Values values = values_of(results, [&](const Result& result) {
-      const std::optional<Communication>& sums = result.*part;
+    Values values = values_of(results, [sums_of = part](const Result& result) {
+      const std::optional<Communication>& sums = result.*sums_of;
       return sums ? std::optional(sums->hidden_fraction()) : std::nullopt;
     });
     if (any(values)) rows.push_back({"run", "", name, "1", std::move(values)});

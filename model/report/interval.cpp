@@ -79,7 +79,7 @@ std::optional<TimeIntervals> read_intervals(const JsonValue& json) {
 }
 
 std::string to_text(Seconds value, const std::optional<Interval>& interval) {
-  const std::string text = to_text(value);
+  std::string text = to_text(value);
   if (!interval) return text;
   std::string low = to_text(Seconds{interval->low});
   std::string high = to_text(Seconds{interval->high});

@@ -37,6 +37,7 @@ planner::Plan plan_for(const Case& of, std::mt19937& random) {
     return std::uniform_int_distribution<int>(least, most)(random);
   };
   std::vector<DeviceSpec> specs;
+  specs.reserve(static_cast<std::size_t>(of.devices));
   for (int d = 0; d < of.devices; ++d)
     specs.push_back({.flops_per_s = draw(1, 40) * 1e6,
                      .memory_bytes = 1e12,
@@ -99,6 +100,7 @@ std::vector<model::DrawnTimes> drawn(const planner::Plan& plan, const DeviceDevi
   model::DrawnSteps steps(plan.cluster, costs, draws, plan.master);
   planner::GenerationSteps generation(plan);
   std::vector<model::DrawnTimes> times;
+  times.reserve(static_cast<std::size_t>(generation.count()));
   for (std::int32_t i = 0; i < generation.count(); ++i)
     times.push_back(steps.run(generation.graph(i)));
   return times;
@@ -279,6 +281,7 @@ TEST_CASE("study/intervals: requests that are served have them, too") {
     const planner::Plan plan = with_errors(plan_for(of, random), 0.1, 0.05);
     const double alone_s = study::predict(plan, {}).result.requests.front().end_s;
     std::vector<planner::InferenceRequest> requests;
+    requests.reserve(4);
     for (int r = 0; r < 4; ++r)
       requests.push_back({.id = "r" + std::to_string(r),
                           .arrival_s = (r < 2 ? 0.3 : 5.0) * r * alone_s,

@@ -60,13 +60,13 @@ bool has(const std::string& text, const std::string& part) {
   return found;
 }
 
-const PlanOptions kShort{.strategy = "tensor", .prompt_tokens = 8, .new_tokens = 4};
+const PlanOptions short_plan{.strategy = "tensor", .prompt_tokens = 8, .new_tokens = 4};
 
 }  // namespace
 
 TEST_CASE("api/errors: bad options name themselves, the value and what is expected") {
   const auto plan_with = [](auto change) {
-    PlanOptions options = kShort;
+    PlanOptions options = short_plan;
     change(options);
     return refusal([&] { static_cast<void>(make_plan(tiny(), pair(), options)); });
   };
@@ -93,10 +93,10 @@ TEST_CASE("api/platform: devices reach one another by links and switches") {
                       {wire("a", "hub"), wire("b", "hub"), wire("hub", "c")});
   CHECK(star.device_names() == std::vector<std::string>{"a", "b", "c"});
   // Two wires on the way of each message, instead of one.
-  const double direct = predict(planned(pair(), kShort)).ttft_s();
+  const double direct = predict(planned(pair(), short_plan)).ttft_s();
   const double relayed =
       predict(planned({"by hub", {device("a"), device("b")}, {wire("a", "hub"), wire("hub", "b")}},
-                      kShort))
+                      short_plan))
           .ttft_s();
   CHECK(relayed > direct + 1e-3);
   const auto made = [](const std::vector<Device>& devices, const std::vector<Connection>& wires) {
@@ -111,7 +111,7 @@ TEST_CASE("api/platform: devices reach one another by links and switches") {
 }
 
 TEST_CASE("api/plan: what does not fit is an answer, and formats of weights count") {
-  PlanOptions options = kShort;
+  PlanOptions options = short_plan;
   options.memory_limit_bytes = 1e5;
   const auto answer = make_plan(tiny(), pair(), options);
   REQUIRE(std::holds_alternative<Infeasible>(answer));
@@ -121,8 +121,8 @@ TEST_CASE("api/plan: what does not fit is an answer, and formats of weights coun
   REQUIRE(std::holds_alternative<Infeasible>(any));
   CHECK(has(std::get<Infeasible>(any).reason, "not tensor: "));
 
-  const Plan wide = planned(pair(), kShort);
-  const auto narrow = make_plan(tiny().in_format("f16"), pair(), kShort);
+  const Plan wide = planned(pair(), short_plan);
+  const auto narrow = make_plan(tiny().in_format("f16"), pair(), short_plan);
   CHECK(std::get<Plan>(narrow).memory_bytes()[0] < wide.memory_bytes()[0]);
   CHECK(std::get<Plan>(narrow).sha256() != wide.sha256());
   CHECK(Plan::parse(wide.to_json()).to_json() == wide.to_json());
@@ -171,9 +171,10 @@ TEST_CASE("api/run: a stop before the first token ends the run, and workers' fil
 
   options.stop = {};
   options.devices = Workers{.hosts_file = folder / "absent"};
-  CHECK(has(refusal([&] { static_cast<void>(run(planned(pair(), kShort), options)); }), "absent"));
+  CHECK(has(refusal([&] { static_cast<void>(run(planned(pair(), short_plan), options)); }),
+            "absent"));
   options.devices = std::monostate{};
-  CHECK(has(refusal([&] { static_cast<void>(run(planned(pair(), kShort), options)); }),
+  CHECK(has(refusal([&] { static_cast<void>(run(planned(pair(), short_plan), options)); }),
             "2 working devices, expected the master alone"));
   CHECK(has(refusal([&] { serve({.listen = "0.0.0.0:0", .cache_dir = folder}); }), "key"));
   CHECK(has(refusal([&] { serve({.listen = "nowhere", .cache_dir = folder}); }), "nowhere"));

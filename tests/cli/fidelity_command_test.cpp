@@ -16,12 +16,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // The shortest there is: one device, which is this machine.
-const std::string kName = "local-qwen3-q8_0-x1-even-resident-p64-r4";
-const std::string kRecording = "out/recordings/" + kName + ".json";
+const std::string configuration_name = "local-qwen3-q8_0-x1-even-resident-p64-r4";
+const std::string recording_file = "out/recordings/" + configuration_name + ".json";
 
 std::vector<std::string> fidelity(const std::vector<std::string>& more) {
   std::vector<std::string> words{
-      "fidelity", "--out", "out", "--only", kName, "--runs", "2", "--profile-seconds", "0.1"};
+      "fidelity",          "--out", "out", "--only", configuration_name, "--runs", "2",
+      "--profile-seconds", "0.1"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -102,30 +103,31 @@ TEST_CASE("cli/fidelity: a configuration is recorded once, and the report made o
   CAPTURE(first.err);
   REQUIRE(first.code == 0);
   CHECK(first.out.find("1 configuration, ") != std::string::npos);
-  const std::string recording = bench.read(kRecording);
+  const std::string recording = bench.read(recording_file);
   const model::Csv csv = model::parse_csv(bench.read("out/fidelity.csv"), "fidelity.csv");
   REQUIRE(csv.rows.size() == 3);
   CHECK(csv.at(0, "runs") == "2");
   CHECK(csv.at(0, "way") == "machine");
   CHECK(csv.at(2, "metric") == "memory");
-  CHECK(bench.read("out/report.html").find(kName) != std::string::npos);
+  CHECK(bench.read("out/report.html").find(configuration_name) != std::string::npos);
   CHECK(bench.run({"fidelity", "--replay", "out"}).code == 0);
 
   const Outcome again = bench.run(fidelity({}));
   CHECK(again.code == 0);
   CHECK(again.err.empty());  // nothing was measured
   CHECK(again.out == first.out);
-  CHECK(bench.read(kRecording) == recording);
+  CHECK(bench.read(recording_file) == recording);
 
   // What was run in another way is not taken for this one's.
   const std::string before = bench.read("out/report.html");
-  bench.write(kRecording, replaced(recording, "\"way\":\"machine\"", "\"way\":\"other\""));
+  bench.write(recording_file, replaced(recording, "\"way\":\"machine\"", "\"way\":\"other\""));
   const Outcome elsewhere = bench.run(fidelity({}));
   CHECK(elsewhere.code == 1);
   CHECK(elsewhere.err.find("run in way 'other', expected 'machine'") != std::string::npos);
 
   // What another build recorded is not mixed with this one's.
-  bench.write(kRecording, replaced(recording, "\"recorder\":\"tandem ", "\"recorder\":\"tandem 0"));
+  bench.write(recording_file,
+              replaced(recording, "\"recorder\":\"tandem ", "\"recorder\":\"tandem 0"));
   const Outcome older = bench.run(fidelity({}));
   CHECK(older.code == 1);
   CHECK(older.err.find("recorded by 'tandem 00.") != std::string::npos);
@@ -135,17 +137,17 @@ TEST_CASE("cli/fidelity: a configuration is recorded once, and the report made o
 
 TEST_CASE("cli/fidelity: what is interrupted is not kept, and the same command goes on") {
   const Workbench bench;
-  const Outcome cut = bench.shell("\"$TANDEM\" fidelity --out out --only " + kName +
+  const Outcome cut = bench.shell("\"$TANDEM\" fidelity --out out --only " + configuration_name +
                                   " --runs 1 --profile-seconds 0.1 2>err & pid=$!\n"
                                   "while ! ls out/sittings/*/profile.json >/dev/null 2>&1 && [ -d "
                                   "/proc/$pid ]; do sleep 0.02; done\n"
                                   "kill -INT $pid; wait $pid; echo code $?; cat err");
   CHECK(cut.out.find("code 1") != std::string::npos);
   CHECK(cut.out.find("out: interrupted; what was recorded is kept") != std::string::npos);
-  CHECK_FALSE(bench.has(kRecording));
+  CHECK_FALSE(bench.has(recording_file));
   CHECK(bench.has("out/report.html"));
   CHECK(bench.run(fidelity({})).code == 0);
-  CHECK(bench.has(kRecording));
+  CHECK(bench.has(recording_file));
 }
 
 TEST_CASE("cli/fidelity: no time, no configuration begins") {
@@ -168,14 +170,14 @@ TEST_CASE("cli/fidelity: folders and files that are none of its own are refused"
   fs::create_directories(bench.folder() / "out/report.html");
   check_refused(bench, {"fidelity", "--out", "out"}, 1, "report.html: is a folder");
   fs::remove(bench.folder() / "out/report.html");
-  bench.write(kRecording, "{\"schema\": \"tandem.fidelity/0\"}");
+  bench.write(recording_file, "{\"schema\": \"tandem.fidelity/0\"}");
   check_refused(bench, {"fidelity", "--out", "out"}, 1, "tandem.fidelity/1");
   check_refused(bench, {"fidelity", "--replay", "out"}, 1, "tandem.fidelity/1");
-  bench.write(kRecording, std::string(1000, '['));
-  check_refused(bench, {"fidelity", "--out", "out"}, 1, kName);
-  bench.write(kRecording,
+  bench.write(recording_file, std::string(1000, '['));
+  check_refused(bench, {"fidelity", "--out", "out"}, 1, configuration_name);
+  bench.write(recording_file,
               source_file("tests/data/fidelity/" + recordings().at(0).filename().string()));
-  if (recordings().at(0).stem() != kName)
+  if (recordings().at(0).stem() != configuration_name)
     check_refused(bench, {"fidelity", "--replay", "out"}, 1, "rename the file");
 }
 

@@ -102,10 +102,10 @@ TEST_CASE(
   const testing::TemporaryFolder folder;
   const WorkerMachine machine{.cache_dir = folder.path(), .program = "1", .threads = 1};
   int steps = 0;
-  CHECK_THROWS_WITH_AS(machine_profile(machine, tiny_order(),
-                                       [&] {
-                                         if (++steps == 3) throw Error("enough");
-                                       }),
+  CHECK_THROWS_WITH_AS(static_cast<void>(machine_profile(machine, tiny_order(),
+                                                         [&] {
+                                                           if (++steps == 3) throw Error("enough");
+                                                         })),
                        "enough", Error);
   CHECK(!std::filesystem::exists(folder.path() / "profiles"));
 }

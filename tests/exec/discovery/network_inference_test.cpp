@@ -33,6 +33,7 @@ Segment port(int device, double out, double in) {
 
 std::vector<Segment> ports(int devices, double mbps) {
   std::vector<Segment> all;
+  all.reserve(static_cast<std::size_t>(devices));
   for (int d = 0; d < devices; ++d) all.push_back(port(d, mbps, mbps));
   return all;
 }
@@ -209,7 +210,8 @@ TEST_CASE("discovery/network inference: latencies are those of segments, else of
   star.latencies.front().seconds += 5e-3;
   found = infer_network(star);
   for (const PairLatency& pair : star.latencies) {
-    double sum = found.rest[static_cast<std::size_t>(pair.a * 4 + pair.b)];
+    double sum =
+        found.rest[static_cast<std::size_t>(pair.a) * 4 + static_cast<std::size_t>(pair.b)];
     for (std::size_t s = 0; s < found.segments.size(); ++s) {
       const Passes of = passes(found.segments[s], pair.a, pair.b);
       sum += (of.out + of.in) * found.latency[s];
@@ -221,11 +223,13 @@ TEST_CASE("discovery/network inference: latencies are those of segments, else of
 TEST_CASE("discovery/network inference: trials cover every pair, and rounds have disjoint pairs") {
   for (int devices = 2; devices <= 9; ++devices) {
     CAPTURE(devices);
-    std::vector<int> alone(static_cast<std::size_t>(devices * devices), 0);
+    std::vector<int> alone(static_cast<std::size_t>(devices) * static_cast<std::size_t>(devices),
+                           0);
     std::vector<int> met(alone.size(), 0);
     for (const Trial& trial : trials_of(devices)) {
       if (trial.size() == 1)
-        ++alone[static_cast<std::size_t>(trial[0].from * devices + trial[0].to)];
+        ++alone[static_cast<std::size_t>(trial[0].from) * static_cast<std::size_t>(devices) +
+                static_cast<std::size_t>(trial[0].to)];
       DeviceSet seen = 0;
       bool disjoint = trial.size() > 1;
       for (const Flow& flow : trial) {
@@ -234,11 +238,14 @@ TEST_CASE("discovery/network inference: trials cover every pair, and rounds have
         seen |= ends;
       }
       if (!disjoint) continue;
-      for (const Flow& flow : trial) ++met[static_cast<std::size_t>(flow.from * devices + flow.to)];
+      for (const Flow& flow : trial)
+        ++met[static_cast<std::size_t>(flow.from) * static_cast<std::size_t>(devices) +
+              static_cast<std::size_t>(flow.to)];
     }
     for (int a = 0; a < devices; ++a) {
       for (int b = 0; b < devices; ++b) {
-        const auto at = static_cast<std::size_t>(a * devices + b);
+        const auto at = static_cast<std::size_t>(a) * static_cast<std::size_t>(devices) +
+                        static_cast<std::size_t>(b);
         CHECK(alone[at] == (a == b ? 0 : 1));
         if (devices >= 4 && a != b) CHECK(met[at] >= 1);
       }

@@ -60,9 +60,9 @@ TEST_CASE("profile/fit: sizes that do not tell overhead from bytes leave it at 0
 }
 
 TEST_CASE("profile/fit: measurements of nothing are no rate") {
-  CHECK_THROWS_AS(fit_rate({}), std::logic_error);
+  CHECK_THROWS_AS(static_cast<void>(fit_rate({})), std::logic_error);
   const std::vector<ProfileSample> empty{{0.0, 1.0, 1e-6}, {10.0, 1.0, 0.0}};
-  CHECK_THROWS_AS(fit_rate(empty), std::logic_error);
+  CHECK_THROWS_AS(static_cast<void>(fit_rate(empty)), std::logic_error);
 }
 
 namespace {
@@ -192,30 +192,30 @@ TEST_CASE("profile/errors: a rate's are those of sizes held out, and what moment
   const auto work = [](double rows) {
     return model::Work{.streamed_bytes = 1e6, .intensity = rows};
   };
-  const model::TaskKind kUp = model::TaskKind::ffn_up;
+  const model::TaskKind up = model::TaskKind::ffn_up;
   ProfileLog log;
   for (const double moment : {0.9, 1.1}) {
     log.begin_moment();
     // Within a moment, twice as long or half as long makes no spread between moments.
     for (const double within : {0.5, 1.5}) {
-      log.add(kUp, work(1), moment * within * 1e-3);
-      log.add(kUp, work(16), moment * within * 4e-3);
+      log.add(up, work(1), moment * within * 1e-3);
+      log.add(up, work(16), moment * within * 4e-3);
     }
   }
   const double spread = std::abs(std::log(1.1 / 0.9)) / std::sqrt(2.0);
-  CHECK(rate_error(log, kUp, {}, {}, 0.0).spread == doctest::Approx(spread).epsilon(1e-3));
-  CHECK(rate_error(log, kUp, {}, {}, 0.0).fit == 0.0);
-  CHECK(rate_error(log, kUp, {}, {}, spread).spread == 0.0);
-  CHECK(rate_error(log, kUp, {}, {}, 2.0 * spread).spread == 0.0);
+  CHECK(rate_error(log, up, {}, {}, 0.0).spread == doctest::Approx(spread).epsilon(1e-3));
+  CHECK(rate_error(log, up, {}, {}, 0.0).fit == 0.0);
+  CHECK(rate_error(log, up, {}, {}, spread).spread == 0.0);
+  CHECK(rate_error(log, up, {}, {}, 2.0 * spread).spread == 0.0);
   ProfileLog others;
-  others.add(kUp, work(8.5), 2.0e-3);                // predicted: 2.5 ms
+  others.add(up, work(8.5), 2.0e-3);                 // predicted: 2.5 ms
   others.add(model::TaskKind::norm, work(1), 1e-6);  // of which the log has none
   HeldOut held_out;
   add_errors(log, others, held_out);
-  REQUIRE(held_out[static_cast<std::size_t>(kUp)].size() == 1);
-  CHECK(held_out[static_cast<std::size_t>(kUp)][0] == doctest::Approx(std::log(1.25)));
+  REQUIRE(held_out[static_cast<std::size_t>(up)].size() == 1);
+  CHECK(held_out[static_cast<std::size_t>(up)][0] == doctest::Approx(std::log(1.25)));
   CHECK(held_out[static_cast<std::size_t>(model::TaskKind::norm)].empty());
-  CHECK(rate_error(log, kUp, {}, std::vector{0.3, -0.4}, 0.0).fit ==
+  CHECK(rate_error(log, up, {}, std::vector{0.3, -0.4}, 0.0).fit ==
         doctest::Approx(0.3536).epsilon(1e-3));
 }
 

@@ -16,7 +16,7 @@
 
 namespace tandem::exec::session_home {
 
-inline const std::vector<std::int32_t> kPrompt{79, 110, 99, 101, 32, 117, 112, 111, 110};
+inline const std::vector<std::int32_t> prompt_ids{79, 110, 99, 101, 32, 117, 112, 111, 110};
 
 // Two seconds are promised; a loaded or instrumented machine may add to it.
 inline constexpr double kPromptly = 20.0;
@@ -29,13 +29,13 @@ struct Home {
   [[nodiscard]] planner::Plan plan(int devices, std::int64_t new_tokens,
                                    const char* partition = "equal") const {
     return testing::plan_for(model, devices == 1 ? "local" : "tensor", devices, partition,
-                             static_cast<std::int64_t>(kPrompt.size()), new_tokens);
+                             static_cast<std::int64_t>(prompt_ids.size()), new_tokens);
   }
   [[nodiscard]] GenerateOptions options(const planner::Plan& plan) const {
     GenerateOptions options;
     options.weights = weights();
     options.cache_dir = folder.path() / "cache-0";
-    options.prompt = kPrompt;
+    options.prompt = prompt_ids;
     options.new_tokens = plan.workload.new_tokens;
     options.workers = processes->endpoints();
     options.key = key;
@@ -59,7 +59,7 @@ struct Home {
   [[nodiscard]] std::vector<std::int32_t> expected(const planner::Plan& plan) const {
     testing::SerialExecutor serial(plan, weights());
     std::vector<std::vector<float>> logits;
-    return serial.generate(kPrompt, static_cast<int>(plan.workload.new_tokens), logits);
+    return serial.generate(prompt_ids, static_cast<int>(plan.workload.new_tokens), logits);
   }
   [[nodiscard]] std::filesystem::path weights() const { return folder.path() / "weights"; }
   // A master's end of a session with worker 1 that has just begun.

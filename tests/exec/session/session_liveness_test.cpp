@@ -29,7 +29,7 @@ using testing::seconds_since;
 using testing::TemporaryFolder;
 using testing::Workers;
 
-const std::vector<std::int32_t> kPrompt{79, 110, 99, 101};
+const std::vector<std::int32_t> prompt_ids{79, 110, 99, 101};
 
 struct Home {
   explicit Home(int workers, testing::TuneWorker tune = {}) {
@@ -38,13 +38,13 @@ struct Home {
   }
   [[nodiscard]] planner::Plan plan(int devices, std::int64_t new_tokens) const {
     return testing::plan_for(model, "tensor", devices, "equal",
-                             static_cast<std::int64_t>(kPrompt.size()), new_tokens);
+                             static_cast<std::int64_t>(prompt_ids.size()), new_tokens);
   }
   [[nodiscard]] GenerateOptions options(const planner::Plan& plan, const char* cache = "cache-0") {
     GenerateOptions options;
     options.weights = folder.path() / "weights";
     options.cache_dir = folder.path() / cache;
-    options.prompt = kPrompt;
+    options.prompt = prompt_ids;
     options.new_tokens = plan.workload.new_tokens;
     options.workers = processes->endpoints();
     options.key = key;
@@ -66,7 +66,7 @@ struct Home {
   [[nodiscard]] std::vector<std::int32_t> expected(const planner::Plan& plan) const {
     testing::SerialExecutor serial(plan, folder.path() / "weights");
     std::vector<std::vector<float>> logits;
-    return serial.generate(kPrompt, static_cast<int>(plan.workload.new_tokens), logits);
+    return serial.generate(prompt_ids, static_cast<int>(plan.workload.new_tokens), logits);
   }
 
   TemporaryFolder folder;

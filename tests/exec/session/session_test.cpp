@@ -17,8 +17,8 @@ namespace tandem::exec::session_test {
 namespace {
 
 using session_home::Home;
-using session_home::kPrompt;
 using session_home::kPromptly;
+using session_home::prompt_ids;
 using testing::eventually;
 using testing::has;
 using testing::seconds_since;

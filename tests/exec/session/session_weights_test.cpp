@@ -18,7 +18,7 @@ namespace tandem::exec::session_weights_test {
 namespace {
 
 using session_home::Home;
-using session_home::kPrompt;
+using session_home::prompt_ids;
 using testing::eventually;
 using testing::has;
 using testing::seconds_since;
@@ -69,7 +69,7 @@ TEST_CASE("exec/session: what a worker was sent outlives it, and masters share i
   const TemporaryFolder folder;
   const planner::Plan plan = [] {
     return testing::plan_for(testing::eight_heads(), "tensor", 2, "equal",
-                             static_cast<std::int64_t>(kPrompt.size()), 3);
+                             static_cast<std::int64_t>(prompt_ids.size()), 3);
   }();
   std::vector<std::uint64_t> sent;
   for (int life = 0; life < 2; ++life) {
@@ -81,7 +81,7 @@ TEST_CASE("exec/session: what a worker was sent outlives it, and masters share i
       if (!std::filesystem::exists(options.weights))
         write_random_weights(plan.model, 17, model::DType::f32, options.weights);
       options.cache_dir = folder.path() / (std::string(master) + "-cache");
-      options.prompt = kPrompt;
+      options.prompt = prompt_ids;
       options.new_tokens = 3;
       options.workers = workers.endpoints();
       options.key = key;
@@ -98,7 +98,7 @@ TEST_CASE("exec/session: what a worker was sent outlives it, and masters share i
 TEST_CASE("exec/session: a worker that starts anew hashes nothing it has, unless it is told to") {
   const TemporaryFolder folder;
   const planner::Plan plan = testing::plan_for(testing::eight_heads(), "tensor", 2, "equal",
-                                               static_cast<std::int64_t>(kPrompt.size()), 3);
+                                               static_cast<std::int64_t>(prompt_ids.size()), 3);
   write_random_weights(plan.model, 17, model::DType::f32, folder.path() / "weights");
   const auto run = [&](bool verify) {
     const Key key = random_key();
@@ -107,7 +107,7 @@ TEST_CASE("exec/session: a worker that starts anew hashes nothing it has, unless
     GenerateOptions options;
     options.weights = folder.path() / "weights";
     options.cache_dir = folder.path() / "cache";
-    options.prompt = kPrompt;
+    options.prompt = prompt_ids;
     options.new_tokens = 3;
     options.workers = workers.endpoints();
     options.key = key;

@@ -123,6 +123,7 @@ TEST_CASE("exec/testbed links: pairs that share a link get equal parts of it") {
   const model::Cluster cluster = star({{{.rate_Bps = 100e6}}, {{.rate_Bps = 100e6}}, {{}}});
   // Equal rates also where one sends packets that are four times as large.
   std::vector<Sent> packets;
+  packets.reserve(50);
   for (int i = 0; i < 10; ++i) packets.push_back({0, 2, 4000, 0.0});
   for (int i = 0; i < 40; ++i) packets.push_back({1, 2, 1000, 0.0});
   const std::vector<double> arrivals = arrivals_of(cluster, packets);

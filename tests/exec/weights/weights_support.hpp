@@ -68,7 +68,7 @@ inline std::string error_of(const std::function<void()>& action) {
   try {
     action();
   } catch (const Error& error) {
-    const std::string text = error.what();
+    std::string text = error.what();
     CHECK(text.find('\n') == std::string::npos);
     return text;
   }

@@ -50,11 +50,11 @@ double seconds(const DeviceProfile& profile, double rows, WeightFormat format = 
 }  // namespace
 
 TEST_CASE("model/similar_profile: a device is as far from its roofline as the reference") {
-  for (const auto& [speed, memory] :
+  for (const std::pair<double, double>& factors :
        {std::pair(1.0, 1.0), std::pair(4.0, 2.0), std::pair(0.1, 3.0)}) {
-    CAPTURE(speed);
-    CAPTURE(memory);
-    const Device of = device(speed, memory);
+    CAPTURE(factors.first);
+    CAPTURE(factors.second);
+    const Device of = device(factors.first, factors.second);
     const DeviceProfile nominal = nominal_profile(of);
     const DeviceProfile similar = similar_profile(of, reference());
     CHECK(seconds(similar, 1) == doctest::Approx(2.0 * seconds(nominal, 1)));

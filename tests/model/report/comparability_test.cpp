@@ -136,15 +136,17 @@ TEST_CASE("model/comparability: every setting that differs is named, known or no
     one.result.environment = {{"kernels", "tuned"}, {"threads", "2"}, {"tcp_nodelay", "1"}};
   CHECK(unlike_settings(runs).empty());
   SUBCASE("kernels, threads, and a setting that nothing else reads") {
-    for (const auto& [key, value] : {std::pair("kernels", "eigen"), std::pair("threads", "1"),
-                                     std::pair("tcp_nodelay", "0"), std::pair("new", "x")}) {
+    for (const auto& setting : {std::pair("kernels", "eigen"), std::pair("threads", "1"),
+                                std::pair("tcp_nodelay", "0"), std::pair("new", "x")}) {
+      const std::string key = setting.first;
       CAPTURE(key);
       auto changed = runs;
-      changed[1].result.environment[key] = value;
+      changed[1].result.environment[key] = setting.second;
       const auto lines = unlike_settings(changed);
       REQUIRE(lines.size() == 1);
       CHECK(lines[0].starts_with("'" + std::string(key) + "' differs: measured (a) has "));
-      CHECK(contains(lines[0], "measured (b) has '" + std::string(value) + "', measured (c) has "));
+      CHECK(contains(lines[0],
+                     "measured (b) has '" + std::string(setting.second) + "', measured (c) has "));
     }
   }
   SUBCASE("what a run counts or clocks is no setting") {
