@@ -49,19 +49,16 @@ struct Bounds {
   double high_s = 0.0;
 };
 
-template <class Interval>
-std::optional<Bounds> bounds_of(const std::optional<Interval>& interval) {
+std::optional<Bounds> bounds_of(const std::optional<model::Interval>& interval) {
   if (!interval) return std::nullopt;
   return Bounds{interval->low, interval->high};
 }
 
-// Of a result, or of one of its requests: a program whose predictions have no intervals has none.
+// Of a result, or of one of its requests.
 template <class Times>
 std::optional<Bounds> ttft_bounds(const Times& times) {
-  if constexpr (requires { times.interval_90->ttft_s; }) {
-    if (times.interval_90) return bounds_of(times.interval_90->ttft_s);
-  }
-  return std::nullopt;
+  if (!times.interval_90) return std::nullopt;
+  return bounds_of(times.interval_90->ttft_s);
 }
 
 struct LatencyBounds {
@@ -72,14 +69,10 @@ struct LatencyBounds {
 };
 template <class Times>
 LatencyBounds latency_bounds(const Times& times) {
-  if constexpr (requires { times.interval_90->token_latency_s->mean; }) {
-    if (times.interval_90 && times.interval_90->token_latency_s) {
-      const auto& all = *times.interval_90->token_latency_s;
-      return {Bounds{all.mean.low, all.mean.high}, Bounds{all.p50.low, all.p50.high},
-              Bounds{all.p90.low, all.p90.high}, Bounds{all.p99.low, all.p99.high}};
-    }
-  }
-  return {};
+  if (!times.interval_90 || !times.interval_90->token_latency_s) return {};
+  const model::LatencyIntervals& all = *times.interval_90->token_latency_s;
+  return {Bounds{all.mean.low, all.mean.high}, Bounds{all.p50.low, all.p50.high},
+          Bounds{all.p90.low, all.p90.high}, Bounds{all.p99.low, all.p99.high}};
 }
 
 // One time of both results, with what the prediction says of its own error.

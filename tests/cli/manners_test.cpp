@@ -273,8 +273,10 @@ TEST_CASE("cli/run: a request that arrives late is waited for with a word") {
               "--prompt-tokens", "8", "--new-tokens", "4", "--out", "local.json", "--quiet"});
   bench.write("late.jsonl",
               R"({"id": "late", "arrival_s": 999999, "prompt_ids": [1, 2], "new_tokens": 2})");
+  // In the foreground: else `timeout` sends a second signal to the group, which ends a run at once.
   const std::string run =
-      "timeout -s INT 2 \"$TANDEM\" run local.json --weights tiny --workload late.jsonl";
+      "timeout --foreground -s INT 2 \"$TANDEM\" run local.json --weights tiny --workload "
+      "late.jsonl";
   const Outcome outcome = bench.shell(run);
   CHECK(contains(outcome.err, "tandem: waiting for request 'late', which arrives in 999999 s\n"));
   CHECK(contains(outcome.err, "tandem run: interrupted\n"));

@@ -65,6 +65,17 @@ TEST_CASE("cli/run --predicted: a line every few seconds, and the device that de
   double& busy = json["devices"][1]["busy_s"]["channel"].get_ref<double&>();
   busy *= 3.0;
   json["metrics"]["ttft_s"] = json["metrics"]["ttft_s"].get<double>() * 2.0;
+  const double ttft = json["metrics"]["ttft_s"].get<double>();
+  Json& intervals = json["metrics"]["interval_90"];
+  std::string expected;
+  SUBCASE("with intervals") {
+    intervals["ttft_s"] = {0.9 * ttft, 1.1 * ttft};
+    expected = "outside its 90% interval";
+  }
+  SUBCASE("without intervals") {
+    intervals = nullptr;
+    expected = "more than 10% off";
+  }
   bench.write("edited.json", json.dump());
   const Outcome watched = bench.with("edited.json", {"--ignore-eos"});
   REQUIRE_MESSAGE(watched.code == 0, watched.err);
@@ -74,7 +85,7 @@ TEST_CASE("cli/run --predicted: a line every few seconds, and the device that de
   CHECK(has(watched.err, "deviates most: messages from '" + device + "' over link '"));
   const std::size_t first = watched.err.find("first token: ");
   REQUIRE(first != std::string::npos);
-  CHECK(has(watched.err.substr(first, watched.err.find('\n', first) - first), "more than 10% off"));
+  CHECK(has(watched.err.substr(first, watched.err.find('\n', first) - first), expected));
 }
 
 TEST_CASE("cli/run --predicted: a text that ends early is held against as many tokens") {
