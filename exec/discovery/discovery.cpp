@@ -198,6 +198,7 @@ struct Discoverer::State {
     notice(DiscoveryStage::profiles, 0, workers.size());
     {
       std::vector<std::jthread> threads;
+      threads.reserve(machines.size());
       for (auto& [boot, of_machine] : machines) {
         threads.emplace_back([&, &here = of_machine] {
           for (Worker* const worker : here) {

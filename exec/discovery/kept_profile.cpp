@@ -81,7 +81,7 @@ model::DeviceProfile machine_profile(const WorkerMachine& machine, const Profile
   if (!order.measure) {
     if (auto profile = kept(folder / name, machine.threads)) return *profile;
   }
-  const model::DeviceProfile profile =
+  model::DeviceProfile profile =
       measure_machine(transformer, options,
                       DiskProfileOptions{.folder = machine.cache_dir,
                                          .file_bytes = kDiskBytes,

@@ -58,6 +58,7 @@ class Inference {
 
   std::vector<Segment> segments() {
     std::vector<Segment> best;
+    best.reserve(static_cast<std::size_t>(measured_.devices));
     for (int d = 0; d < measured_.devices; ++d)
       best.push_back({.kind = SegmentKind::port, .members = DeviceSet{1} << d});
     double error = fitted(best);

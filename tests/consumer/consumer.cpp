@@ -39,7 +39,7 @@ tandem::Platform pair() {
 }
 
 tandem::Plan plan_of_pair(const tandem::Model& model) {
-  const tandem::Plan plan = planned(tandem::make_plan(
+  tandem::Plan plan = planned(tandem::make_plan(
       model, pair(), {.strategy = "tensor", .prompt_tokens = 12, .new_tokens = 5}));
   check(tandem::Plan::parse(plan.to_json()).sha256() == plan.sha256(), "a plan read back differs");
   check(plan.device_names() == std::vector<std::string>{"a", "b"}, "names of devices");

@@ -31,6 +31,7 @@ planner::PlanFile emulated_plan(const model::DeviceProfile& profile) {
   cluster =
       model::Cluster(cluster.name(), devices, cluster.routers(), cluster.links(), cluster.edges());
   std::vector<model::DeviceProfile> profiles;
+  profiles.reserve(devices.size());
   for (const model::Device& device : devices) profiles.push_back(slowed(profile, device.slowdown));
   return {
       std::get<planner::Plan>(planner::make_plan({.model = small_model({}),
@@ -81,7 +82,7 @@ TEST_CASE("study/fidelity recording: one field out of place is an error that nam
     }
   };
   for (const auto& item : json.items()) {
-    const std::string key = item.key();
+    const std::string& key = item.key();
     CAPTURE(key);
     auto bad = json;
     bad.erase(key);
