@@ -128,19 +128,21 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
       {.command = "compare",
        .summary =
            "Results of one plan side by side: predictions, replays, measurements. A table of how\n"
-           "they deviate from one of them, and in DIR compare.csv, compare.png, compare.svg and, "
-           "if\n"
-           "at least two name their traces, trace.json for ui.perfetto.dev.",
+           "they deviate from one of them, and with --out in DIR compare.csv, compare.png,\n"
+           "compare.svg and, if at least two name their traces, trace.json for ui.perfetto.dev.",
        .positionals = {"predicted.json", "run.json", "[more.json ...]"},
        .flags = {{"reference", "FILE",
                   "the result from which the others deviate [the first; of a prediction and one "
                   "run, the run]"},
-                 {"out", "DIR", "folder to write, made if need be (required)"},
+                 {"out", "DIR",
+                  "folder for the table, figures and merged trace, made if need be [none]"},
                  {"json", "", "print every row as JSON"},
                  {"quiet", "", "print no table"}}},
       arguments);
   refuse_json_with_quiet(options);
-  const std::string folder_name = options.required("out");
+  const std::optional<std::string> folder_name = options.text("out");
+  if (options.has("quiet") && !folder_name)
+    throw Usage("flag '--quiet' without '--out' would leave no result; give '--out DIR'");
   std::vector<std::string> paths;
   for (std::size_t i = 0; i < options.positionals(); ++i) paths.push_back(options.positional(i));
   const std::vector<ComparedResult> results = read_results(paths);
@@ -151,13 +153,16 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
 
   FileRoles files;
   for (const std::string& path : paths) files.reads("argument " + path, path);
-  const std::vector<model::LabelledTrace> traces = read_traces(paths, results, files);
-  if (!traces.empty() && traces.size() < results.size())
-    remarks.push_back("trace.json has the " + std::to_string(traces.size()) +
-                      " results that name a trace");
-  std::vector<std::string> names{"compare.csv", "compare.png", "compare.svg"};
-  if (!traces.empty()) names.emplace_back("trace.json");
-  files.writes_in("flag '--out'", folder_name, names);
+  std::vector<model::LabelledTrace> traces;
+  if (folder_name) {
+    traces = read_traces(paths, results, files);
+    if (!traces.empty() && traces.size() < results.size())
+      remarks.push_back("trace.json has the " + std::to_string(traces.size()) +
+                        " results that name a trace");
+    std::vector<std::string> names{"compare.csv", "compare.png", "compare.svg"};
+    if (!traces.empty()) names.emplace_back("trace.json");
+    files.writes_in("flag '--out'", *folder_name, names);
+  }
   files.check();
   const bool json = options.has("json");
   const bool quiet = options.has("quiet");
@@ -165,9 +170,11 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
   options.settle();
   for (const std::string& remark : remarks)
     if (!quiet) std::cerr << "tandem compare: " << remark << '\n';
-  const fs::path folder = make_folder(folder_name);
-  write_file(folder / "compare.csv", to_csv(comparison));
-  if (!traces.empty()) write_file(folder / "trace.json", to_perfetto_json(traces));
+  if (folder_name) {
+    const fs::path folder = make_folder(*folder_name);
+    write_file(folder / "compare.csv", to_csv(comparison));
+    if (!traces.empty()) write_file(folder / "trace.json", to_perfetto_json(traces));
+  }
   if (json) {
     out << comparison_json(comparison, paths, remarks).dump(2) << '\n';
   } else if (table) {
@@ -176,7 +183,9 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
     print_origins(comparison, out);
   }
   out.flush();
-  draw_figure("compare.py", folder / "compare.csv", folder / "compare");
+  if (folder_name)
+    draw_figure("compare.py", fs::path(*folder_name) / "compare.csv",
+                fs::path(*folder_name) / "compare");
   return 0;
 }
 

@@ -54,8 +54,8 @@ std::string percent_text(double part) { return fixed(100.0 * part, 0) + '%'; }
 // What the intervals of a device with `profile` are made of.
 std::string basis_of(const DeviceProfile& profile) {
   if (!profile.measured())
-    return "speeds that the platform states, by which a time may well be half or twice as long; "
-           "measure a profile with `tandem profile`";
+    return "speeds that the platform states, by which computing may well take half or twice as "
+           "long; measure a profile with `tandem profile`";
   if (is_similar(profile))
     return "a profile of another machine, scaled to the platform's speeds (" + profile.source +
            "), so " + percent_text(*profile.drift) +

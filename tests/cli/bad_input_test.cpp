@@ -79,7 +79,7 @@ TEST_CASE("cli/bad input: command lines that make no sense exit with 2") {
        "no partial sums"},
       {{"simulate", "a.json", "b.json"}, "unexpected argument 'b.json'"},
       {{"simulate", "a.json", "--json", "--quiet"}, "contradict"},
-      {{"compare", "a.json", "b.json"}, "'--out' is required"},
+      {{"compare", "a.json", "b.json", "--quiet"}, "would leave no result"},
       {{"profile", "--quiet"}, "leave no result"},
   };
   for (const auto& line : table) {

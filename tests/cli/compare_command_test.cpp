@@ -73,6 +73,17 @@ TEST_CASE("cli/compare: any number of results, and any of them as the reference"
   }
 }
 
+TEST_CASE("cli/compare: without a folder the table is printed, and nothing is written") {
+  const Shelf bench;
+  const Outcome with = bench.run({"compare", "predicted.json", "replayed.json", "--out", "c"});
+  const Outcome without = bench.run({"compare", "predicted.json", "replayed.json"});
+  REQUIRE_MESSAGE(without.code == 0, without.err);
+  CHECK(without.out == with.out);
+  const Outcome nothing = bench.run({"compare", "predicted.json", "replayed.json", "--quiet"});
+  CHECK(nothing.code == 2);
+  CHECK(has(nothing.err, "flag '--quiet' without '--out' would leave no result"));
+}
+
 TEST_CASE("cli/compare: a replay beside its prediction is never called measured") {
   const Shelf bench;
   const std::string table =
