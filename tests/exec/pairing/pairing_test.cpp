@@ -309,6 +309,8 @@ TEST_CASE("pairing: somebody in between who passes everything on has a wrong pro
   const Guest got = guest.get();
   CHECK(got.tries_left == 2);
   CHECK_FALSE(got.key.has_value());
+  CHECK(Guest(host.endpoint(), code(kCode)).key == host.key);
+  CHECK(host.end().empty());
   REQUIRE(host.rejected().size() == 1);
   CHECK(contains(host.rejected()[0], "a wrong code"));
 }
@@ -391,6 +393,7 @@ TEST_CASE("pairing: a megabyte instead of a proof is one wrong proof") {
         error_of([&] { raw.send(std::vector<std::byte>(std::size_t{1} << 20, std::byte{5})); }));
   }
   CHECK(Guest(host.endpoint(), code(kCode)).key == host.key);
+  CHECK(host.end().empty());
   REQUIRE(host.rejected().size() == 1);
   CHECK(contains(host.rejected()[0], "2 tries are left"));
 }
