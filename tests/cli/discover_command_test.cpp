@@ -40,6 +40,7 @@ TEST_CASE("cli/discover: two commands from workers to a plan, and the files are 
   CAPTURE(outcome.err);
   CHECK(has(outcome.out, "again: 1"));
   CHECK(has(bench.read("again.err"), "gone at 127.0.0.1:1: cannot connect"));
+  CHECK(has(bench.read("again.err"), "again is written without what failed, and has 2 devices"));
   for (const char* file : {"home/platform.xml", "home/hosts.txt", "home/desk.profile.json",
                            "home/board.profile.json", "again/platform.xml", "there/profiles"})
     CHECK(bench.has(file));
