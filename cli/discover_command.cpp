@@ -284,6 +284,7 @@ int discover_command(const Arguments& arguments, std::ostream& out) {
   options.settle();
   if (list) discovery.hosts = exec::parse_host_list(read_file(*list), *list);
   static_cast<void>(make_folder(folder));
+  for (const char* name : {"platform.xml", "hosts.txt"}) check_writable(folder / name);
 
   Ending ending;
   // Before there is any other thread.
