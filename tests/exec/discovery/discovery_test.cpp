@@ -182,7 +182,7 @@ TEST_CASE("discovery: a worker that stops while links are measured ends it, with
   }
 }
 
-TEST_CASE("discovery: a profile that this machine cannot keep ends it; the device is not blamed") {
+TEST_CASE("discovery: a profile that this machine cannot keep ends it, and no device is blamed") {
   const TemporaryFolder folder;
   const Key key = random_key();
   const Workers workers(folder.path(), 2, key);
