@@ -3,6 +3,7 @@
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -38,17 +39,13 @@ std::string random_pairing_code() {
 std::string parse_pairing_code(std::string_view text) {
   std::string digits;
   for (const char c : text) {
-    if (c == ' ' || c == '\t' || c == '\r' || c == '-') continue;
-    if (c < '0' || c > '9' || digits.size() == kCodeDigits)
-      throw Error(
-          "pairing: not a code, expected eight digits such as 4821-9370; type the one that "
-          "the other device shows");
-    digits += c;
+    if (c != ' ' && c != '\t' && c != '\r' && c != '-') digits += c;
   }
-  if (digits.size() != kCodeDigits)
+  const bool decimal = std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
+  if (!decimal || digits.size() != kCodeDigits)
     throw Error(
-        "pairing: a code of " + std::to_string(digits.size()) +
-        " digits, expected eight such as 4821-9370; type the one that the other device shows");
+        "pairing: what was typed is no code, expected eight digits such as 4821-9370; type the one "
+        "that the other device shows");
   return hyphenated(digits);
 }
 

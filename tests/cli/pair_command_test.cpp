@@ -111,7 +111,7 @@ TEST_CASE("cli/pair: what it cannot do is one error, before anything is asked") 
                 "expected a new file");
   check_refused(bench, {"pair", "--join", "127.0.0.1:1", "--key", "none/new.key"}, 1,
                 "does not exist");
-  check_refused(bench, {"pair", "--listen", "127.0.0.1:0", "--key", "none.key"}, 1,
+  check_refused(bench, {"pair", "--listen", "127.0.0.1:0", "--key", "none.key", "--fingerprint"}, 1,
                 "tandem worker --generate-key");
   check_refused(bench, {"pair", "--join", "127.0.0.1:1", "--key", "k", "--fingerprint"}, 1,
                 "`tandem pair --listen` listens there");
