@@ -88,7 +88,8 @@ double gathered(const std::string& name, const std::vector<int>& groups) {
   const planner::Level inside = planner::parse_allreduce(name).inside;
   double parts = 0.0;
   for (const int size : groups) {
-    const planner::Topology group{inside.depth, std::vector<std::int32_t>(size, 0)};
+    const planner::Topology group{inside.depth,
+                                  std::vector<std::int32_t>(static_cast<std::size_t>(size), 0)};
     if (size > 1)
       parts += inside.collective->reduce_bytes(group, model::Bytes{1.0}).value() - (size - 1);
   }
