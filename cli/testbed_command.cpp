@@ -122,7 +122,7 @@ exec::PlanRun plan_run(const Options& options, const fs::path& weights) {
 
 // Adds to a result how well the network was emulated during its run.
 void add_network_facts(const exec::EmulatorStatistics& statistics, double wall_s,
-                       const fs::path& path) {
+                       bool limits_memory, const fs::path& path) {
   model::Result result = model::parse_result_json(read_file(path), path.string());
   auto& environment = result.environment;
   environment["testbed_packets"] = std::to_string(statistics.packets);
@@ -130,6 +130,7 @@ void add_network_facts(const exec::EmulatorStatistics& statistics, double wall_s
   environment["testbed_late_mean_s"] = model::fixed(statistics.mean_late_s, 6);
   environment["testbed_late_max_s"] = model::fixed(statistics.max_late_s, 6);
   environment["testbed_emulator_cores"] = model::fixed(statistics.cpu_s / wall_s, 3);
+  environment["testbed_memory"] = limits_memory ? "limited by cgroups" : "not limited";
   write_file(path, model::to_json(result));
 }
 
@@ -172,7 +173,12 @@ int run_plans(const TestbedSession& session, const std::vector<PlannedRun>& plan
     constexpr int kAnswerNo = 3;  // the run was done
     if (worst == 0) worst = code;
     if (code != 0 && code != kAnswerNo) break;
-    if (session.results) add_network_facts(statistics, wall_s, session.result_of(planned));
+    if (session.results)
+      add_network_facts(statistics, wall_s, supervisor.limits_memory(), session.result_of(planned));
+    if (!supervisor.limits_memory())
+      say(session, planned.path +
+                       ": devices may use more memory than they have: no memory cgroups of "
+                       "version 1; `tandem run` has checked what the plan needs");
     say(session, planned.path + ": " + std::to_string(statistics.packets) + " packets, handed on " +
                      model::fixed(statistics.mean_late_s * 1e6, 0) + " us late in the mean, " +
                      std::to_string(statistics.lost) + " lost");

@@ -178,6 +178,73 @@ true)");
     // What SIGKILL has left.
     CHECK(bench.shell(std::string(kAlone) + "\"$TANDEM\" testbed down").code == 0);
   }
+  SUBCASE("a device that uses all its memory is named") {
+    if (!std::filesystem::exists("/sys/fs/cgroup/memory/memory.limit_in_bytes")) return;
+    // Less than a worker needs to begin; the plan's own check comes later, in the master.
+    Json plan = Json::parse(bench.read("plan.json"));
+    Json& device = plan["cluster"]["devices"][1];
+    device["memory_bytes"] = 1024.0 * 1024.0;
+    const std::string name = device["name"];
+    bench.write("plan.json", plan.dump());
+    const Outcome outcome = bench.shell(run_testbed);
+    CHECK(outcome.code == 1);
+    CHECK(outcome.err.find("device '" + name + "' has used all of its memory, 1 MiB") !=
+          std::string::npos);
+  }
+  SUBCASE("a worker that crashes is named, with its signal") {
+    const Outcome outcome = bench.shell(
+        run_testbed + "--new-tokens 100 --ignore-eos >/dev/null 2>said.txt &" + R"(
+pid=$!
+tries=0
+worker() { for c in $(cat /proc/$pid/task/*/children 2>/dev/null); do
+  tr '\0' ' ' </proc/$c/cmdline 2>/dev/null | grep -q ' worker ' && echo $c; done; }
+master() { for c in $(cat /proc/$pid/task/*/children 2>/dev/null); do
+  tr '\0' ' ' </proc/$c/cmdline 2>/dev/null | grep -q ' run ' && echo $c; done; }
+while [ -z "$(master)" ] && [ $tries -lt 400 ]; do tries=$((tries + 1)); sleep 0.05; done
+sleep 0.3
+kill -SEGV $(worker)
+wait $pid
+echo code $?)");
+    CHECK(outcome.out == "code 1\n");
+    CHECK(bench.read("said.txt").find("its worker was ended by signal 11") != std::string::npos);
+  }
+  SUBCASE("what this machine lacks is said") {
+    if (bench.shell("unshare --mount true").code != 0) return;
+    const Outcome no_tun = bench.shell(
+        "unshare --net --mount sh -c 'mount -t tmpfs none /dev/net && exec \"$TANDEM\" "
+        "testbed up slow.xml'");
+    CHECK(no_tun.code == 1);
+    CHECK(no_tun.err.find("cannot open /dev/net/tun") != std::string::npos);
+    if (!std::filesystem::exists("/sys/fs/cgroup/memory")) return;
+    const Outcome no_groups = bench.shell(
+        "unshare --net --mount sh -c 'mount -t tmpfs none /sys/fs/cgroup/memory && exec "
+        "\"$TANDEM\" testbed run slow.xml plan.json --weights tiny --cache cache --allow-drift "
+        "--out results'");
+    CHECK(no_groups.code == 0);
+    CHECK(no_groups.err.find("no memory cgroups of version 1") != std::string::npos);
+    CHECK(Json::parse(bench.read("results/plan.json"))["environment"]["testbed_memory"] ==
+          "not limited");
+  }
+  SUBCASE("a testbed that does not answer, and one that is none, block no command") {
+    const Outcome stopped = bench.shell(std::string(kAlone) + R"(sh -c '
+"$TANDEM" testbed up slow.xml >up.txt 2>up.err &
+pid=$!
+tries=0
+while ! grep -q "It ends" up.txt && [ $tries -lt 200 ]; do tries=$((tries + 1)); sleep 0.05; done
+kill -STOP $pid
+"$TANDEM" testbed down; echo down $?
+kill -KILL $pid')");
+    CHECK(stopped.out == "down 1\n");
+    CHECK(stopped.err.find("does not answer; end it with `kill -9 ") != std::string::npos);
+  }
+  SUBCASE("memory groups of a process that was killed are removed, whatever has its number now") {
+    std::error_code refused;
+    const std::string left =
+        "/sys/fs/cgroup/memory/tandem-testbed-" + std::to_string(::getpid());  // this test runs
+    if (!std::filesystem::create_directory(left, refused)) return;
+    CHECK(bench.shell(std::string(kAlone) + "\"$TANDEM\" testbed down").code == 0);
+    CHECK_FALSE(std::filesystem::exists(left));
+  }
   CHECK(memory_groups() == groups);
 }
 
