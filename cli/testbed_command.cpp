@@ -1,7 +1,5 @@
 // tandem testbed: a scenario as a real network on this machine, as root.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -25,6 +23,7 @@
 #include "exec/testbed/memory_groups.hpp"
 #include "exec/testbed/plan_check.hpp"
 #include "exec/testbed/supervisor.hpp"
+#include "exec/testbed/testbed.hpp"
 #include "exec/transport/cancellation.hpp"
 #include "exec/weights/store/block_store.hpp"
 #include "model/base/error.hpp"
@@ -59,13 +58,6 @@ constexpr std::array kHandedOn{
     Flag{"max-drift", "X", "largest drift of this machine's speed [0.30]"},
     Flag{"allow-drift", "", "report a larger drift, but accept the run"},
     Flag{"quiet", "", "no progress and no remarks"}};
-
-void require_root() {
-  if (::geteuid() == 0) return;
-  throw Error("user " + std::to_string(::geteuid()) +
-              ", expected root, who may make network namespaces; run it with sudo, or use `tandem "
-              "run --emulate`");
-}
 
 exec::TcpChoice tcp_of(const Options& options) {
   return options.choice_or(kTcpFlag.name, "system", {"system", "pinned"}) == "pinned"
@@ -280,7 +272,7 @@ int run_testbed(const Arguments& arguments, std::ostream& out) {
   if (session.results) files.writes_in("flag '--out'", *session.results, names);
   files.check();
   options.settle();
-  require_root();
+  exec::check_testbed_rights();
   if (session.results) static_cast<void>(make_folder(*session.results));
 
   exec::Cancellation end;
@@ -304,7 +296,7 @@ int bring_up(const Arguments& arguments, std::ostream& out) {
   const model::Cluster cluster =
       sim::read_platform(find_platform(options.positional(0)).string()).cluster;
   exec::check_testbed(cluster);
-  require_root();
+  exec::check_testbed_rights();
   exec::Cancellation end;
   const Interruption interruption([&](const std::string& reason) { end.cancel(reason); });
   exec::Supervisor supervisor(cluster, {.tcp = tcp}, end);
@@ -334,7 +326,7 @@ int take_down(const Arguments& arguments, std::ostream& out) {
   std::string platform;
   if (options.positionals() > 0)
     platform = sim::read_platform(find_platform(options.positional(0)).string()).cluster.name();
-  require_root();
+  exec::check_testbed_rights();
   constexpr std::chrono::seconds kPatience{10};
   const auto ended = exec::take_down(platform, kPatience);
   exec::remove_memory_groups();
