@@ -192,8 +192,8 @@ true)");
           std::string::npos);
   }
   SUBCASE("a worker that crashes is named, with its signal") {
-    const Outcome outcome = bench.shell(
-        run_testbed + "--new-tokens 100 --ignore-eos >/dev/null 2>said.txt &" + R"(
+    const Outcome outcome =
+        bench.shell(run_testbed + "--new-tokens 100 --ignore-eos >/dev/null 2>said.txt &" + R"sh(
 pid=$!
 tries=0
 worker() { for c in $(cat /proc/$pid/task/*/children 2>/dev/null); do
@@ -204,7 +204,7 @@ while [ -z "$(master)" ] && [ $tries -lt 400 ]; do tries=$((tries + 1)); sleep 0
 sleep 0.3
 kill -SEGV $(worker)
 wait $pid
-echo code $?)");
+echo code $?)sh");
     CHECK(outcome.out == "code 1\n");
     CHECK(bench.read("said.txt").find("its worker was ended by signal 11") != std::string::npos);
   }
@@ -236,6 +236,25 @@ kill -STOP $pid
 kill -KILL $pid')");
     CHECK(stopped.out == "down 1\n");
     CHECK(stopped.err.find("does not answer; end it with `kill -9 ") != std::string::npos);
+  }
+  SUBCASE("a configuration of `fidelity` is measured in a testbed, beside the emulated ones") {
+    // Not in a namespace of its own, whose loopback device would be down for `tandem profile`.
+    const std::string fidelity =
+        "\"$TANDEM\" fidelity --out out --only pipeline-gpt2-q4_k --runs 1 --profile-seconds 0.1 ";
+    const Outcome done = bench.shell(fidelity + "--way testbed --tcp pinned");
+    CAPTURE(done.err);
+    REQUIRE(done.code == 0);
+    CHECK(done.out.find("in a testbed, over TCP (pinned: cubic") != std::string::npos);
+    const std::string folder = bench.shell("ls out/recordings").out;
+    CHECK(folder.ends_with(".testbed-pinned.json\n"));
+    const Json recording = Json::parse(bench.shell("cat out/recordings/*").out);
+    CHECK(recording["way"] == "testbed-pinned");
+    CHECK(recording["environment"]["pace"] == "measured (testbed)");
+    CHECK(recording["environment"]["tcp"].get<std::string>().starts_with("pinned: cubic"));
+    CHECK(bench.run({"fidelity", "--replay", "out"}).code == 0);
+    REQUIRE(bench.shell(fidelity + "--way emulated").code == 0);
+    CHECK(bench.shell("ls out/recordings | wc -l").out == "2\n");
+    CHECK(bench.read("out/report.html").find("Testbed: over TCP (pinned") != std::string::npos);
   }
   SUBCASE("memory groups of a process that was killed are removed, whatever has its number now") {
     std::error_code refused;
