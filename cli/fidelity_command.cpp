@@ -306,7 +306,8 @@ Options parsed(const Arguments& arguments) {
             {"set-aside", "", "the half that is set aside, instead of the other"},
             {"only", "TEXT", "configurations whose name contains it [all]"},
             {"way", "WAY", ways},
-            {"tcp", "HOW", "with --way testbed: system, or pinned, as in `testbed run` [system]"},
+            {"tcp", "HOW",
+             "with --way testbed: system, warm or pinned, as in `testbed run` [system]"},
             {"seconds", "S", "begin no configuration after so many seconds [no limit]"},
             {"runs", "N", "runs of a configuration [5]"},
             {"profile-seconds", "S", "about how long each of its two profiles may take [3]"},
@@ -329,7 +330,7 @@ int fidelity_command(const Arguments& arguments, std::ostream& out) {
       .recorder = recorder_here(),
       .runs = static_cast<int>(options.integer_or("runs", 5, 1, 1000)),
       .profile_seconds = options.number_or("profile-seconds", 3.0, 0.1, 3600.0),
-      .tcp = options.choice_or("tcp", "system", {"system", "pinned"})};
+      .tcp = options.choice_or("tcp", "system", {"system", "warm", "pinned"})};
   constexpr double kNoLimit = 1e9;
   const double seconds = options.number_or("seconds", kNoLimit, 0.0, kNoLimit);
   const RecordingsFolder store(sitting.folder / "recordings");

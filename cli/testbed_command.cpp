@@ -42,9 +42,10 @@ constexpr double kMostDilation = 500.0;
 // Of the medians at D and 2 D.
 constexpr double kMostDeviation = 0.02;
 
-constexpr Flag kTcpFlag{"tcp", "HOW",
-                        "TCP's settings: system, this machine's, or pinned, the same everywhere "
-                        "[system]"};
+constexpr Flag kTcpFlag{
+    "tcp", "HOW",
+    "TCP's settings: system, this machine's; warm, the same without slow start; "
+    "or pinned, the same everywhere [system]"};
 
 // Flags of `tandem run` that the master of each plan is given.
 constexpr std::array kHandedOn{
@@ -60,9 +61,10 @@ constexpr std::array kHandedOn{
     Flag{"quiet", "", "no progress and no remarks"}};
 
 exec::TcpChoice tcp_of(const Options& options) {
-  return options.choice_or(kTcpFlag.name, "system", {"system", "pinned"}) == "pinned"
-             ? exec::TcpChoice::pinned
-             : exec::TcpChoice::system;
+  const std::string choice =
+      options.choice_or(kTcpFlag.name, "system", {"system", "warm", "pinned"});
+  if (choice == "pinned") return exec::TcpChoice::pinned;
+  return choice == "warm" ? exec::TcpChoice::warm : exec::TcpChoice::system;
 }
 
 struct PlannedRun {
