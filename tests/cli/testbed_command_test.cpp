@@ -133,6 +133,24 @@ TEST_CASE("cli/testbed: plans run over TCP, and nothing is left behind") {
     const double layers = Json::parse(bench.read("tiny.json"))["num_hidden_layers"].get<double>();
     for (const Json& time : {real["metrics"]["token_latency_s"]["p50"]})
       CHECK(time.get<double>() > layers * 2 * 2 * 1e-3);
+    // One plan four ways: each column says which it is.
+    bench.must({"simulate", "plan.json", "--out", "predicted.json", "--quiet"});
+    bench.must({"run", "plan.json", "--weights", "tiny", "--emulate", "--pace", "nominal",
+                "--cache", "cache", "--quiet", "--out", "replayed.json"});
+    const Outcome compared = bench.run(
+        {"compare", "predicted.json", "replayed.json", "emulated.json", "results/plan.json"});
+    const std::string head = compared.out.substr(0, compared.out.find('\n'));
+    for (const char* const column :
+         {"predicted ", "replayed ", "measured (emulated) ", "measured (testbed) "}) {
+      CAPTURE(column);
+      CHECK(head.find(column) != std::string::npos);
+    }
+    CHECK(compared.out.find("measured (testbed) on a testbed of network namespaces") !=
+          std::string::npos);
+    std::filesystem::copy(bench.folder() / "results", bench.folder() / "again");
+    const Outcome twice =
+        bench.run({"compare", "emulated.json", "results/plan.json", "again/plan.json"});
+    CHECK(twice.out.find("measured (testbed, again/plan.json)") != std::string::npos);
   }
   SUBCASE("a testbed that is up can be entered, and is ended by `down`") {
     const Outcome outcome = bench.shell(std::string(kAlone) + R"(sh -c '
