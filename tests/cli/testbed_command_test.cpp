@@ -137,8 +137,8 @@ TEST_CASE("cli/testbed: plans run over TCP, and nothing is left behind") {
     bench.must({"simulate", "plan.json", "--out", "predicted.json", "--quiet"});
     bench.must({"run", "plan.json", "--weights", "tiny", "--emulate", "--pace", "nominal",
                 "--cache", "cache", "--quiet", "--out", "replayed.json"});
-    const Outcome compared = bench.run(
-        {"compare", "predicted.json", "replayed.json", "emulated.json", "results/plan.json"});
+    const Outcome compared = bench.run({"compare", "predicted.json", "replayed.json",
+                                        "emulated.json", "results/plan.json", "--out", "compared"});
     const std::string head = compared.out.substr(0, compared.out.find('\n'));
     for (const char* const column :
          {"predicted ", "replayed ", "measured (emulated) ", "measured (testbed) "}) {
@@ -148,8 +148,8 @@ TEST_CASE("cli/testbed: plans run over TCP, and nothing is left behind") {
     CHECK(compared.out.find("measured (testbed) on a testbed of network namespaces") !=
           std::string::npos);
     std::filesystem::copy(bench.folder() / "results", bench.folder() / "again");
-    const Outcome twice =
-        bench.run({"compare", "emulated.json", "results/plan.json", "again/plan.json"});
+    const Outcome twice = bench.run(
+        {"compare", "emulated.json", "results/plan.json", "again/plan.json", "--out", "compared"});
     CHECK(twice.out.find("measured (testbed, again/plan.json)") != std::string::npos);
   }
   SUBCASE("a testbed that is up can be entered, and is ended by `down`") {
