@@ -166,6 +166,8 @@ model::Device read_host(const XmlDocument& document, xml_node node, Defaults& de
   document.expect(node, {"id", "speed"}, {"core"}, {"prop", "disk"});
   model::Device device;
   device.name = read_id(document, node);
+  if (device.name.find('#') != std::string::npos)
+    document.fail(node, "has a # in its id, which begins a comment in lists of hosts; rename it");
   const auto speed = model::parse_flops(with_unit(node.attribute("speed").value(), "f"),
                                         document.where(node) + " speed");
   require_positive(document, node, "speed", speed.value());
