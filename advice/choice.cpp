@@ -497,6 +497,7 @@ Choice choose(const Question& question) {
     if (choice.to_the_end) contender.seconds = one->answers().simulated(contender);
   }
   choice.evaluations = effort.evaluations();
+  choice.elapsed_s = effort.seconds();
   return choice;
 }
 

@@ -63,7 +63,8 @@ struct Choice {
   // Strategies without a plan, and the first line of the reason.
   std::vector<std::pair<std::string, std::string>> without{};
   std::int64_t evaluations = 0;  // predictions that the search made
-  bool to_the_end = true;        // false: the search ended at a limit of Question::effort
+  double elapsed_s = 0.0;
+  bool to_the_end = true;  // false: the search ended at a limit of Question::effort
 };
 
 // Makes plans with every strategy, each with its best shares, collectives and tiles, and ranks them

@@ -20,6 +20,7 @@
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "cli/plan_answers.hpp"
+#include "cli/views/answer_view.hpp"
 #include "cli/views/bound_view.hpp"
 #include "cli/views/drop_view.hpp"
 #include "cli/views/next_commands.hpp"
@@ -114,9 +115,16 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   std::vector<std::string_view> known;
   for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
   known.push_back(kAutoStrategy);
-  const std::string strategy = options.choice_or("strategy", "tensor", known);
+  const std::string strategy = options.choice_or("strategy", kAutoStrategy, known);
   const bool any = strategy == kAutoStrategy;
-  if (any) refuse_with_any(options);
+  planner::SearchEffort::Limits limits;
+  if (any) {
+    refuse_with_any(options);
+    limits = effort_limits(options);
+  } else {
+    options.refuse({"seconds", "evaluations"},
+                   "with strategy '" + strategy + "', which is searched to the end");
+  }
   const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
   const std::string undivided = "with strategy '" + strategy + "'";
   if (!chosen.sharding.has_partition())
@@ -172,10 +180,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                 .tokenizer = tokenizer_source(model_name),
                 .remedy = "give prompt_tokens, or '--model' a folder or GGUF file with a tokenizer",
                 .sample = [&] {
+                  const planner::Workload one = lengths_of(options, model_name, transformer);
                   return planner::InferenceRequest{
-                      .id = {},
-                      .prompt_tokens = prompt_tokens(options, model_name, transformer),
-                      .new_tokens = new_tokens(options, transformer, 32)};
+                      .id = {}, .prompt_tokens = one.prompt_tokens, .new_tokens = one.new_tokens};
                 }});
   if (served && served->steps > 1 && !any && !chosen.sharding.splits_layers())
     throw Usage("flag '--in-flight': with strategy '" + strategy +
@@ -223,6 +230,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
         "'--in-flight 1', or '--rounds 1'");
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
+  const std::string shortened =
+      served ? "" : shortening_text(options, request.workload, transformer);
   request = planner::for_devices(std::move(request), devices.used);
   request.profiles = device_profiles(options, request.cluster, scenario.processors);
   request.cluster = model::with_measured_disks(request.cluster, request.profiles,
@@ -246,7 +255,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
   std::optional<planner::DecodeChoice> of_moves;
   const auto answer_for = [&](const planner::Request& asked) {
-    if (any) return answer_of_any(options, asked, formats, served, choice);
+    if (any) return answer_of_any(options, asked, formats, served, limits, choice);
     if (sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
     if (!moves) return answer_of(of_moves.emplace(planner::choose_moves(asked)));
     if (loss) return answer_within(asked, *loss, *bounded, drop);
@@ -266,6 +275,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   planner::check_rates(plan);
   planner::PlanFile file{.plan = plan};
   if (served) file.service = service_of(options, *served, show.file);
+  if (choice && !choice->to_the_end)
+    file.search = planner::SearchCut{.evaluations = choice->evaluations};
   const std::string json = planner::to_json(file);
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
@@ -299,9 +310,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     summary["equation5"] = bound ? equation5_json(*bound) : Json();
     out << (show.file ? summary.dump(2) + '\n' : json);
   } else if (show.table()) {
+    const model::Result predicted = predicted_times(plan, served);
+    print_answer(plan, predicted, choice, request.cluster.devices().size(), shortened, out);
     print_plan(plan, show.file.value_or(""), out);
     if (choice) print_choice(*choice, out);
-    print_predicted(predicted_times(plan, served), out);
+    print_predicted(predicted, out);
     if (few) out << '\n' << fewest_text(*few, request.cluster);
     if (of_two) out << '\n' << describe(*of_two, objective);
     if (of_moves) out << '\n' << describe(*of_moves, objective);
