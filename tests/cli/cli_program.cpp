@@ -78,6 +78,11 @@ Outcome Workbench::run_into(const std::string& path, const std::vector<std::stri
                             const std::vector<std::string>& environment) const {
   std::vector<std::string> words{program_.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  // Tests of plans name the strategy that they do not search for.
+  const auto is_strategy = [](const std::string& word) { return word.starts_with("--strategy"); };
+  if (!arguments.empty() && arguments.front() == "plan" &&
+      std::ranges::none_of(arguments, is_strategy))
+    words.insert(words.end(), {"--strategy", "tensor"});
   return spawn(path, std::move(words), environment);
 }
 

@@ -349,11 +349,11 @@ SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluste
 }
 
 Plan read_plan(const JsonValue& root, const std::string& source) {
-  root.expect_keys({"schema",         "strategy", "partition",  "allreduce",        "layout",
-                    "tiles",          "model",    "cluster",    "master",           "workload",
-                    "capacity",       "release",  "devices",    "group_strategy",   "decode_moves",
-                    "gather_weights", "wire",     "candidates", "sparse_attention", "policy",
-                    "chunk",          "in_flight"});
+  root.expect_keys({"schema",         "strategy",  "partition",  "allreduce",        "layout",
+                    "tiles",          "model",     "cluster",    "master",           "workload",
+                    "capacity",       "release",   "devices",    "group_strategy",   "decode_moves",
+                    "gather_weights", "wire",      "candidates", "sparse_attention", "policy",
+                    "chunk",          "in_flight", "search"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
