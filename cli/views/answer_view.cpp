@@ -1,8 +1,10 @@
 #include "cli/views/answer_view.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 #include <ostream>
+#include <tuple>
+#include <vector>
 
 #include "cli/flags/outcome.hpp"
 #include "model/base/quantity_text.hpp"
@@ -17,20 +19,25 @@ namespace {
 
 using model::Seconds;
 
-// What a device does in a step, and how to shorten it.
-struct Work {
-  double model::DeviceMetrics::*busy;
-  const char* subject;
-  const char* remedy;
+// The lane of a device that is busy longest in a step.
+struct Busiest {
+  model::LaneKind lane = model::LaneKind::cpu;
+  model::DeviceIndex device = 0;
+  model::DeviceIndex peer = -1;  // of a channel
+  double seconds = 0.0;
 };
 
-constexpr Work kWorks[] = {
-    {&model::DeviceMetrics::busy_cpu_s, "computing on ",
-     "a faster device in its place, or weights in fewer bits (--dtype)"},
-    {&model::DeviceMetrics::busy_disk_s, "the disk of ",
-     "more memory for weights, weights in fewer bits (--dtype), or a faster disk"},
-    {&model::DeviceMetrics::busy_channel_s, "messages of ",
-     "links with more bandwidth or less latency"}};
+Busiest busiest_of(const std::vector<model::Span>& spans) {
+  std::map<std::tuple<model::LaneKind, model::DeviceIndex, model::DeviceIndex>, double> busy;
+  for (const model::Span& span : spans)
+    busy[{span.lane, span.device, span.peer}] += span.end - span.start;
+  Busiest most;
+  for (const auto& [lane, seconds] : busy) {
+    if (seconds > most.seconds)
+      most = {std::get<0>(lane), std::get<1>(lane), std::get<2>(lane), seconds};
+  }
+  return most;
+}
 
 }  // namespace
 
@@ -43,25 +50,28 @@ std::string bottleneck_text(const planner::Plan& plan) {
                                                             : planner::prompt_batch(plan.workload));
   model::OneStep step(graph);
   const model::Cluster cluster = model::without_variation(plan.cluster);
-  model::RunRecorder recorder(cluster, plan.master, false);
+  model::RunRecorder recorder(cluster, plan.master, /*keep_spans=*/true);
   model::evaluate_analytic(cluster, plan.cost_model(), step, recorder);
   const double seconds = recorder.metrics().ttft_s;
-  const Work* longest = nullptr;
-  std::string device;
-  double most = 0.0;
-  for (const model::DeviceMetrics& one : recorder.devices()) {
-    for (const Work& work : kWorks) {
-      if (one.*work.busy <= most) continue;
-      most = one.*work.busy;
-      longest = &work;
-      device = one.name;
-    }
+  const Busiest most = busiest_of(recorder.trace().spans);
+  if (most.seconds <= 0.0 || seconds <= 0.0) return "";
+  const auto name = [&](model::DeviceIndex d) {
+    return cluster.devices()[static_cast<std::size_t>(d)].name;
+  };
+  std::string text = std::string("Bottleneck of ") + (generates ? "new tokens" : "the prompt");
+  std::string remedy;
+  if (most.lane == model::LaneKind::cpu) {
+    text += ": computing on " + name(most.device);
+    remedy = "a faster device in its place, or weights in fewer bits (--dtype)";
+  } else if (most.lane == model::LaneKind::disk) {
+    text += ": the disk of " + name(most.device);
+    remedy = "more memory for weights, weights in fewer bits (--dtype), or a faster disk";
+  } else {
+    text += ": messages from " + name(most.device) + " to " + name(most.peer);
+    remedy = "links with less latency or more bandwidth";
   }
-  if (longest == nullptr || seconds <= 0.0) return "";
-  const double percent = std::min(100.0, 100.0 * most / seconds);
-  return std::string("Bottleneck of ") + (generates ? "new tokens" : "the prompt") + ": " +
-         longest->subject + device + ", " + model::fixed(percent, 0) +
-         "% of the time. What would help most: " + longest->remedy + ".";
+  return text + ", " + model::fixed(std::min(100.0, 100.0 * most.seconds / seconds), 0) +
+         "% of the time. What would help most: " + remedy + ".";
 }
 
 void print_answer(const planner::Plan& plan, const model::Result& predicted,
@@ -89,8 +99,10 @@ void print_answer(const planner::Plan& plan, const model::Result& predicted,
   }
   if (choice && choice->contenders.size() > 1) {
     const study::Contender& next = choice->contenders[1];
+    const double longer = next.seconds / choice->contenders.front().seconds - 1.0;
     out << "Best alternative: strategy " << next.plan.strategy << " on " << next.plan.cluster.size()
-        << (next.plan.cluster.size() == 1 ? " device.\n" : " devices.\n");
+        << (next.plan.cluster.size() == 1 ? " device, " : " devices, ")
+        << model::fixed(std::max(0.0, 100.0 * longer), 0) << "% longer.\n";
   }
   if (choice && !choice->to_the_end) {
     out << "Stopped after " << choice->evaluations << " evaluations in "
