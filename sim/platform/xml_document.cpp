@@ -223,6 +223,18 @@ pugi::xml_node XmlDocument::root(const char* name) const {
                          "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">"));
 }
 
+std::vector<pugi::xml_node> XmlDocument::elements() const {
+  struct Walker : pugi::xml_tree_walker {
+    std::vector<pugi::xml_node> found{};
+    bool for_each(pugi::xml_node& node) override {
+      if (node.type() == pugi::node_element) found.push_back(node);
+      return true;
+    }
+  } walker;
+  document_.document_element().traverse(walker);
+  return std::move(walker.found);
+}
+
 std::string XmlDocument::text(pugi::xml_node node) const {
   std::string text;
   for (const pugi::xml_node child : node.children()) {
@@ -279,9 +291,7 @@ void XmlDocument::expect(pugi::xml_node node, std::initializer_list<std::string_
     if (!contains(children, child.name())) {
       fail(child, "inside <" + std::string(node.name()) + ">: not supported, expected " +
                       join(children) + "; " +
-                      (std::string_view(child.name()) == "config"
-                           ? "remove it: tandem sets SimGrid's options itself"
-                           : "write the platform with those"));
+                      "write the platform with those");
     }
   }
 }
