@@ -26,8 +26,8 @@ using pugi::xml_node;
 
 // Elements and routings that SimGrid flattens.
 constexpr std::array<std::string_view, 11> kFlattened{
-    "cluster",         "cabinet",          "peer", "zoneRoute", "bypassRoute", "bypassZoneRoute",
-    "bypassASroute",   "AS",               "ASroute", "host_link", "backbone"};
+    "cluster",       "cabinet", "peer",    "zoneRoute", "bypassRoute", "bypassZoneRoute",
+    "bypassASroute", "AS",      "ASroute", "host_link", "backbone"};
 constexpr std::array<std::string_view, 5> kFlattenedRoutings{"None", "Vivaldi", "WIFI", "Wifi",
                                                              "Cluster"};
 
@@ -43,8 +43,9 @@ void check_document(const XmlDocument& document) {
     if (name == "prop" && is_ours(node)) {
       const std::string_view owner = node.parent().name();
       if (owner != "host" && owner != "link" && owner != "cluster" && owner != "cabinet")
-        document.fail(node, "expected in a <host>, <link>, <cluster> or <cabinet> only; move or "
-                            "remove it");
+        document.fail(node,
+                      "expected in a <host>, <link>, <cluster> or <cabinet> only; move or "
+                      "remove it");
     }
     if (name != "cluster" && name != "cabinet") continue;
     // "0-3,7": numbers and ranges of them.
@@ -268,9 +269,8 @@ class FlatReader {
       const std::string rates = at.attribute("bandwidth").value();
       link.bandwidth = model::parse_rate(with_unit(rates.substr(0, rates.find(',')), "Bps"),
                                          document_.where(at) + " bandwidth");
-      assumed_.defaults->note("rate of Wi-Fi stations assumed to be the first, " +
-                                  to_text(link.bandwidth),
-                              name);
+      assumed_.defaults->note(
+          "rate of Wi-Fi stations assumed to be the first, " + to_text(link.bandwidth), name);
     }
     require_positive(document_, at, "bandwidth of link " + name, link.bandwidth.value());
     if (!(link.latency.value() >= 0.0))

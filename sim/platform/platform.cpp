@@ -75,9 +75,8 @@ model::Cluster narrowed(const model::Cluster& cluster, const std::vector<std::st
   }
   std::vector<std::string> routers = cluster.routers();
   for (const std::string& name : dropped) {
-    if (std::ranges::any_of(edges, [&](const model::Edge& edge) {
-          return edge.from == name || edge.to == name;
-        }))
+    if (std::ranges::any_of(
+            edges, [&](const model::Edge& edge) { return edge.from == name || edge.to == name; }))
       routers.push_back(name);
   }
   return {cluster.name(), std::move(devices), std::move(routers), cluster.links(),

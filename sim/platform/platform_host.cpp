@@ -110,9 +110,9 @@ void set_values(const XmlDocument& document, xml_node at,
     if (std::string_view(id).starts_with(kPrefix)) {
       ours.emplace(id, value);
     } else if (std::ranges::find(kUnprefixed, id) != kUnprefixed.end()) {
-      document.fail(place_of(at, id), "of host " + device.name +
-                                          " would be ignored, expected tandem:" + id +
-                                          "; add the prefix, or rename what is for another program");
+      document.fail(place_of(at, id),
+                    "of host " + device.name + " would be ignored, expected tandem:" + id +
+                        "; add the prefix, or rename what is for another program");
     }
   }
   // What the file states of `name`, with the place and subject of errors.
@@ -174,13 +174,14 @@ void set_values(const XmlDocument& document, xml_node at,
   }
   if (!ours.empty()) {
     const std::string& id = ours.begin()->first;
-    document.fail(place_of(at, id),
-                  (place_of(at, id) == at ? "has property " + id : "of host " + device.name) +
-                      " is unknown, expected tandem:memory, tandem:memory_bandwidth, "
-                      "tandem:disk_bandwidth, tandem:processor or tandem:slowdown; correct its name");
+    document.fail(
+        place_of(at, id),
+        (place_of(at, id) == at ? "has property " + id : "of host " + device.name) +
+            " is unknown, expected tandem:memory, tandem:memory_bandwidth, "
+            "tandem:disk_bandwidth, tandem:processor or tandem:slowdown; correct its name");
   }
-  const auto fastest = std::ranges::max_element(
-      disks, {}, [](const DiskValues& one) { return one.read.value(); });
+  const auto fastest =
+      std::ranges::max_element(disks, {}, [](const DiskValues& one) { return one.read.value(); });
   if (fastest != disks.end()) {
     if (disk && device.disk_bandwidth != fastest->read) {
       document.fail(at.child("disk") ? at.child("disk") : at,

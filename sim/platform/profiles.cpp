@@ -18,9 +18,8 @@ namespace {
 using pugi::xml_node;
 
 constexpr std::uintmax_t kMostProfileBytes = std::uintmax_t{1} << 20U;
-constexpr std::array<const char*, 5> kProfileAttributes{"speed_file", "bandwidth_file",
-                                                        "latency_file", "availability_file",
-                                                        "state_file"};
+constexpr std::array<const char*, 5> kProfileAttributes{
+    "speed_file", "bandwidth_file", "latency_file", "availability_file", "state_file"};
 
 // The elements of a kind, wherever in the document they are.
 std::vector<xml_node> elements(const XmlDocument& document, const std::string& name) {

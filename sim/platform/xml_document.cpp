@@ -13,6 +13,8 @@
 namespace tandem::sim {
 namespace {
 
+constexpr int kDeepest = 64;
+
 bool contains(std::initializer_list<std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -228,10 +230,13 @@ std::vector<pugi::xml_node> XmlDocument::elements() const {
     std::vector<pugi::xml_node> found{};
     bool for_each(pugi::xml_node& node) override {
       if (node.type() == pugi::node_element) found.push_back(node);
-      return true;
+      return depth() < kDeepest;
     }
   } walker;
-  document_.document_element().traverse(walker);
+  // SimGrid recurses into zones.
+  if (!document_.document_element().traverse(walker))
+    fail(walker.found.back(), "is nested deeper than " + std::to_string(kDeepest) +
+                                  " elements, expected a flatter platform; merge its zones");
   return std::move(walker.found);
 }
 
@@ -290,8 +295,7 @@ void XmlDocument::expect(pugi::xml_node node, std::initializer_list<std::string_
     }
     if (!contains(children, child.name())) {
       fail(child, "inside <" + std::string(node.name()) + ">: not supported, expected " +
-                      join(children) + "; " +
-                      "write the platform with those");
+                      join(children) + "; " + "write the platform with those");
     }
   }
 }
