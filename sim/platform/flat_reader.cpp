@@ -36,6 +36,12 @@ constexpr std::int64_t kMostRadical = 100000;
 
 // Refuses what SimGrid would silently accept, or fill the machine's memory with.
 void check_document(const XmlDocument& document) {
+  const auto has_hosts = [](xml_node node) {
+    const std::string_view name = node.name();
+    return name == "host" || name == "cluster" || name == "cabinet" || name == "peer";
+  };
+  if (std::ranges::none_of(document.elements(), has_hosts))
+    document.fail(document.root("platform"), "has no host, expected at least one; add it");
   for (const xml_node node : document.elements()) {
     const std::string_view name = node.name();
     if (name == "include")
@@ -112,7 +118,6 @@ class FlatReader {
       for (std::size_t i = 0; i < std::min<std::size_t>(view_.hosts.size(), 8); ++i)
         known += (i == 0 ? "" : ", ") + view_.hosts[i].name;
       const xml_node top = document_.root("platform");
-      if (known.empty()) document_.fail(top, "has no host, expected at least one; add it");
       document_.fail(top, "has no host that is named by --hosts, expected some of its " +
                               std::to_string(view_.hosts.size()) + ": " + known +
                               (view_.hosts.size() > 8 ? ", ..." : "") + "; correct the pattern");

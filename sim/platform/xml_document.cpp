@@ -170,10 +170,11 @@ void XmlDocument::check_prolog(std::string_view text) const {
         throw Error(where + ": encoding=\"" + shortened(encoding) +
                     "\", expected UTF-8; save it as UTF-8 and correct the declaration");
       }
-      if (!text.starts_with("<?xml")) {
+      // SimGrid takes blanks before it, which many published files have.
+      if (!trimmed(text).starts_with("<?xml")) {
         throw Error(where +
-                    ": <?xml ...?> is not at the very beginning, expected nothing before "
-                    "it; remove what is, blanks and empty lines too");
+                    ": <?xml ...?> is not at the beginning, expected nothing but blanks before "
+                    "it; remove what is");
       }
     }
     if (node.type() == pugi::node_doctype &&

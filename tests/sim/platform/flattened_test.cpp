@@ -110,9 +110,21 @@ TEST_CASE("sim/platform: routes of every case are SimGrid's, to 1e-9") {
       CHECK(least_bandwidth(cluster, route) == doctest::Approx(row.bandwidth_Bps).epsilon(1e-8));
       ++compared;
     }
-    if (stem != "incomplete_full") CHECK(compared == cluster.size() * (cluster.size() - 1));
+    // Of a bypass that leads one way, SimGrid finds the way back when the platform is sealed, as it
+    // is for a simulation; the rows come from one that is not.
+    if (stem != "incomplete_full" && stem != "bypass")
+      CHECK(compared == cluster.size() * (cluster.size() - 1));
   }
   CHECK(files == 16);
+}
+
+TEST_CASE("sim/platform: blanks before the XML declaration are accepted, as SimGrid does") {
+  std::ifstream given(cases() / "config.xml");
+  std::stringstream text;
+  text << "\n" << given.rdbuf();
+  const fs::path path = fs::temp_directory_path() / "flat_blank.xml";
+  std::ofstream(path) << text.str();
+  CHECK(read_platform(path.string()).cluster.size() == 2);
 }
 
 TEST_CASE("sim/platform: a Wi-Fi link is a medium that a station's end of a route passes once") {
@@ -181,7 +193,8 @@ TEST_CASE("sim/platform: what cannot be flattened is one clear line") {
            more + "/>\n</zone>";
   };
   contains(refusal(written("flat_many.xml", cluster("radical=\"0-9999\""))), "10000 hosts");
-  contains(refusal(written("flat_huge.xml", cluster("radical=\"0-999999999\""))), ":5: <cluster c>");
+  contains(refusal(written("flat_huge.xml", cluster("radical=\"0-999999999\""))),
+           ":5: <cluster c>");
   contains(refusal(written("flat_topology.xml", cluster("radical=\"0-3\" topology=\"CUBE\""))),
            "flat_topology.xml");
   contains(refusal(written("flat_speed.xml",

@@ -131,7 +131,7 @@ std::vector<Bad> bad_files() {
       {"UTF-16", std::string("\xFF\xFE<\0?\0", 6), 1, "UTF-16"},
       {"text behind the end", Pair{}.text() + "\nthe end\n", 0, "\"the end\""},
       {"text before the beginning", "hosts:\n" + Pair{}.text(), 0, "outside the top element"},
-      {"an empty line before the declaration", "\n" + Pair{}.text(), 2, "very beginning"},
+      {"a comment before the declaration", "<!-- x -->\n" + Pair{}.text(), 2, "at the beginning"},
       {"another encoding", "<?xml version='1.0' encoding='latin-1'?>\n" + Pair{}.text().substr(22),
        1, "expected UTF-8"},
       {"Latin-1", with_host("<host id=\"b\xFCro\" speed=\"1Gf\"/>"), 5, "byte 252"},
@@ -140,7 +140,7 @@ std::vector<Bad> bad_files() {
        "&#xD800;"},
       {"a reference to nothing", with_host("<host id=\"a&b\" speed=\"1Gf\"/>"), 5, "\"&b\""},
       {"an unknown entity", with_host("<host id=\"a&nbsp;b\" speed=\"1Gf\"/>"), 5, "&nbsp;"},
-      {"no zone", doctype + "<platform version=\"4.1\"/>", 3, "no <zone>"},
+      {"no zone", doctype + "<platform version=\"4.1\"/>", 3, "no host"},
       {"two zones",
        doctype + "<platform version=\"4.1\">\n<zone id=\"a\" routing=\"Full\"/>\n<zone id=\"b\" "
                  "routing=\"Full\"/>\n</platform>",
