@@ -17,6 +17,7 @@
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/plan_flags.hpp"
 #include "cli/flags/plan_workload.hpp"
+#include "cli/flags/platform_flags.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "cli/plan_answers.hpp"
@@ -327,7 +328,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                 "' all devices work on one step; expected 1, or strategy " + with_stages());
   const planner::Objective objective =
       bounded ? planner::Objective::ttft : objective_of(options, chosen, any, served);
-  sim::Platform scenario = sim::read_platform(platform);
+  sim::Platform scenario = sim::read_platform(platform, platform_options(options, true));
+  if (const std::string assumed = defaults_remark(scenario); !assumed.empty() && !show.quiet)
+    std::cerr << "tandem plan: " << assumed << '\n';
   model::Cluster cluster = std::move(scenario.cluster);
   const WantedDevices devices = devices_of(options, cluster, chosen, any);
   const planner::HeadPlacement head = head_of(options, chosen);

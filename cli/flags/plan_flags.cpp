@@ -13,6 +13,7 @@
 #include "cli/flags/cache_type.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/loss.hpp"
+#include "cli/flags/platform_flags.hpp"
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "model/base/error.hpp"
@@ -74,6 +75,8 @@ Syntax plan_syntax() {
       .positionals = {},
       .flags =
           {{"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
+           kHostsFlag,
+           kDefaultFlag,
            {"model", "M", "model folder, GGUF file, config.json, or known name (required)"},
            {"dtype", "TYPE",
             "weights kept in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k, or a mix, "
