@@ -84,8 +84,7 @@ std::string listed(const std::vector<std::string>& names) {
 std::string unknown_name(const std::string& name, const std::string& wanted,
                          const std::vector<std::string>& known, const std::string& remedy) {
   if (is_path(name))
-    return name +
-           (fs::path(name).has_extension() ? ": no such file" : ": no such file or folder") +
+    return name + (fs::path(name).has_extension() ? ": no such file" : ": no such file or folder") +
            ", expected a " + wanted + "; check the path";
   return name + ": no such " + wanted + model::did_you_mean(name, {known.begin(), known.end()}) +
          "; " + remedy;
@@ -202,8 +201,8 @@ fs::path find_platform(const std::string& name) {
     if (fs::is_regular_file(file, fault)) return file;
   }
   const std::vector<std::string> known = scenario_names("platforms", ".xml");
-  throw Error(unknown_name(name, "platform file or scenario", known,
-                           "known scenarios: " + listed(known)));
+  throw Error(
+      unknown_name(name, "platform file or scenario", known, "known scenarios: " + listed(known)));
 }
 
 }  // namespace tandem::cli

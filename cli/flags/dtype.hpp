@@ -13,8 +13,9 @@
 
 namespace tandem::cli {
 
-// Returns the one of the `known` formats that `text` names, whatever the case of its letters. Throws
-// Usage with the formats, `more`, and, if `text` has a number ("4bit"), the formats of as many bits.
+// Returns the one of the `known` formats that `text` names, whatever the case of its letters.
+// Throws Usage with the formats, `more`, and, if `text` has a number ("4bit"), the formats of as
+// many bits.
 [[nodiscard]] std::string format_named(const std::string& text,
                                        const std::vector<std::string_view>& known,
                                        const std::string& more = "");

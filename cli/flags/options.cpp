@@ -311,8 +311,7 @@ std::vector<std::int64_t> Options::integers_or(std::string_view flag, std::int64
 
 double Options::number_or(std::string_view flag, double fallback, double least, double most) const {
   const std::optional<std::string> given = text(flag);
-  return given ? parse_number(flag, *given, fallback, least, most, model::shortest_text)
-               : fallback;
+  return given ? parse_number(flag, *given, fallback, least, most, model::shortest_text) : fallback;
 }
 
 std::string Options::choice_or(std::string_view flag, std::string_view fallback,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/base/error.hpp"
+#include "model/base/file_kind.hpp"
 #include "model/base/plain_text.hpp"
 
 namespace tandem::exec {
@@ -22,6 +23,7 @@ std::string quoted_text(const std::string& text) { return "'" + model::printable
 
 std::vector<Endpoint> parse_hosts(std::string_view text, const std::string& source,
                                   const planner::Plan& plan) {
+  model::expect_kind(text, source, model::kHostsKind);
   const std::vector<model::Device>& devices = plan.cluster.devices();
   std::vector<Endpoint> endpoints(devices.size());
   std::vector<bool> given(devices.size(), false);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 
 #include "model/base/plain_text.hpp"
 
@@ -31,7 +32,46 @@ std::vector<std::string> split_list(std::string_view text, char separator) {
   return parts;
 }
 
+namespace {
+
+// The letters and digits of `text`, in lower case: "llama3170b".
+std::string essence(std::string_view text) {
+  std::string kept = lower_case(text);
+  std::erase_if(kept, [](char c) { return !(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9'); });
+  return kept;
+}
+
+// Whether `text` is `word` with more characters anywhere between its own.
+bool is_spread(std::string_view word, std::string_view text) {
+  for (const char c : text) {
+    if (!word.empty() && word.front() == c) word.remove_prefix(1);
+  }
+  return word.empty();
+}
+
+// The shortest known word that has all letters and digits of `word` in order and few more, or
+// nothing. "llama3-70b" is rather "llama-3.1-70b" than "llama-2-70b", of which nearest() knows no
+// difference.
+std::string_view completed(std::string_view word, const std::vector<std::string_view>& known) {
+  constexpr std::size_t kTelling = 3;
+  const std::string wanted = essence(word);
+  std::string_view best;
+  std::size_t least = wanted.size() + std::max<std::size_t>(2, wanted.size() / 3) + 1;
+  if (wanted.size() < kTelling) return best;
+  for (const std::string_view name : known) {
+    const std::string candidate = essence(name);
+    if (candidate.size() >= least || !is_spread(wanted, candidate)) continue;
+    least = candidate.size();
+    best = name;
+  }
+  return best;
+}
+
+}  // namespace
+
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& known) {
+  const std::string_view whole = completed(word, known);
+  if (!whole.empty()) return ", did you mean '" + std::string(whole) + "'?";
   std::vector<std::string> lower;
   lower.reserve(known.size());
   for (const std::string_view name : known) lower.push_back(lower_case(name));

@@ -18,8 +18,8 @@ namespace tandem::model {
 // part is empty: "a,,b" has three parts, and "" has one.
 [[nodiscard]] std::vector<std::string> split_list(std::string_view text, char separator = ',');
 
-// Returns ", did you mean 'KNOWN'?" with the known word that is nearest() to `word` whatever the
-// case of their letters, or nothing if none is.
+// Returns ", did you mean 'KNOWN'?" with the known word of which `word` lacks a few characters, or
+// else that which is nearest() to it, whatever the case of letters; nothing if there is none.
 [[nodiscard]] std::string did_you_mean(std::string_view word,
                                        const std::vector<std::string_view>& known);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/base/error.hpp"
+#include "model/base/file_kind.hpp"
 #include "model/base/json_value.hpp"
 #include "model/base/limits.hpp"
 #include "model/graph/candidates.hpp"
@@ -407,6 +408,7 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
 }  // namespace
 
 PlanFile parse_plan_file(std::string_view text, std::string_view source) {
+  model::expect_kind(text, source, model::kPlanKind);
   const model::JsonDocument document(text, source, kMakeAgain, {.bytes = limits::kPlanBytes});
   model::expect_schema(document.root(), kPlanSchema);
   try {

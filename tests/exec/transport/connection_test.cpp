@@ -169,7 +169,8 @@ TEST_CASE("transport/connection: a key on one side only is refused, and both sid
     });
   };
   Rejections with_key;
-  CHECK(contains(text_of(random_key(), std::nullopt, with_key), "it uses a key and this side none"));
+  CHECK(
+      contains(text_of(random_key(), std::nullopt, with_key), "it uses a key and this side none"));
   CHECK(with_key.any("it uses no key; start it with --key FILE"));
   Rejections without;
   CHECK(contains(text_of(std::nullopt, random_key(), without), "it uses no key; start it with"));
