@@ -300,6 +300,23 @@ void add_device_changes(const Changes& changes, const planner::Plan& plan,
   }
 }
 
+// Links on a route between two devices: no message ever passes the others.
+std::vector<std::string> links_of_routes(const Cluster& cluster) {
+  std::vector<bool> passed(cluster.links().size(), false);
+  for (model::DeviceIndex from = 0; from < cluster.size(); ++from) {
+    for (model::DeviceIndex to = 0; to < cluster.size(); ++to) {
+      if (from == to) continue;
+      for (const model::Hop& hop : cluster.route(from, to).hops)
+        passed[static_cast<std::size_t>(hop.link)] = true;
+    }
+  }
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < passed.size(); ++i) {
+    if (passed[i]) names.push_back(cluster.links()[i].name);
+  }
+  return names;
+}
+
 void add_link_changes(const Changes& changes, const planner::Plan& plan,
                       std::vector<ChangedScene>& tasks) {
   const auto edited = [&changes](const std::string& name, auto set) {
@@ -317,8 +334,7 @@ void add_link_changes(const Changes& changes, const planner::Plan& plan,
   const auto nearer = [](model::Link& link) {
     link.latency = model::Seconds{0.5 * link.latency.value()};
   };
-  std::vector<std::string> names;
-  for (const model::Link& link : plan.cluster.links()) names.push_back(link.name);
+  std::vector<std::string> names = links_of_routes(plan.cluster);
   if (names.size() > 1) names.emplace_back();  // all of them
   for (const std::string& name : names) {
     tasks.push_back({{Kind::bandwidth, name}, edited(name, wider)});

@@ -54,6 +54,8 @@ std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
                                   .read_bytes = exec::streamed_block_bytes(transformer)};
 }
 
+constexpr double kMuchDrift = 0.1;  // above it the profile is worth measuring again
+
 std::string percent_of(double part) { return model::fixed(100.0 * part, 1) + "%"; }
 
 void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
@@ -61,6 +63,9 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
       << ", disk "
       << (profile.disk_bandwidth.value() > 0.0 ? to_text(profile.disk_bandwidth) : "not measured");
   if (profile.drift) out << ", drift " << percent_of(*profile.drift);
+  if (profile.drift.value_or(0.0) > kMuchDrift)
+    out << "\nthe machine's speed moved by " << percent_of(*profile.drift)
+        << " while measuring: other programs were busy; end them and measure again";
   out << "\n\n";
   model::Table table({"task", "overhead", "rows alike", "streamed", "error", "spread"});
   const auto add = [&](std::size_t k, const model::KindRate& rate, const std::string& format) {

@@ -233,12 +233,10 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
   options.refuse({"workload", "samples", "policy", "chunk", "in-flight"},
                  "without a plan; `tandem plan --workload` reserves memory for the requests");
   std::error_code ignored;
-  const bool present = exec::is_present(weights);
-  if (!std::filesystem::is_directory(weights, ignored) && !(exec::is_gguf(weights) && present))
+  if (!std::filesystem::is_directory(weights, ignored) && !exec::is_gguf(weights))
     throw Error("flag '--weights': " + weights.string() +
-                (present ? ": neither a folder nor a GGUF file" : ": no such folder") +
-                ", expected one with config.json and weights (*.safetensors), or a GGUF file; "
-                "check the path");
+                ": neither a folder nor a GGUF file, expected a folder with config.json and "
+                "weights (*.safetensors), or a GGUF file; check the path");
   model::Transformer transformer = load_model(weights.string());
   transformer.cache = cache_type_of(options);
   const auto formats = dtype_of(options, transformer);

@@ -108,6 +108,8 @@ int worker_command(const Arguments& arguments, std::ostream& out) {
   exec::ListenSocket socket(listen, worker.key.has_value());
   if (port_fd >= 0) tell_port(static_cast<int>(port_fd), socket.endpoint().port);
   if (!options.has("quiet")) out << "listening on " << to_text(socket.endpoint()) << std::endl;
+  if (!options.has("quiet") && !worker.key && port_fd < 0)
+    log.write("no key: only this machine can connect; for others give every device the same --key");
   std::optional<exec::Announcement> announcement;
   if (announce) announcement.emplace(socket.endpoint().port, worker.log);
   const exec::Cancellation never;

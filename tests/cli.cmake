@@ -4,6 +4,7 @@ tandem_tests(
     cli/bad_input_test.cpp
     cli/bad_run_test.cpp
     cli/bad_weights_test.cpp
+    cli/clumsy_input_test.cpp
     cli/commands_test.cpp
     cli/choice_command_test.cpp
     cli/city_command_test.cpp

@@ -21,6 +21,7 @@ tandem_tests(
     model/predict/factor_draws_test.cpp
     model/report/interval_test.cpp
     model/base/digest_test.cpp
+    model/base/file_kind_test.cpp
     model/transformer/geometries_test.cpp
     model/graph/memory_test.cpp
     model/graph/merge_tasks_test.cpp
@@ -32,6 +33,7 @@ tandem_tests(
     model/predict/similar_profile_test.cpp
     model/base/statistics_test.cpp
     model/base/system_fault_test.cpp
+    model/base/word_list_test.cpp
     model/graph/task_graph_test.cpp
     model/report/trace_test.cpp
     model/transformer/format_choice_test.cpp

@@ -5,13 +5,14 @@
 #include <cmath>
 
 #include "model/base/error.hpp"
+#include "model/base/word_list.hpp"
 
 namespace tandem::study {
 namespace {
 
 constexpr std::size_t kMostGridPoints = 1'000'000;
 
-// At commas outside parentheses.
+// At commas outside parentheses, without the blanks around each part.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts(1);
   int depth = 0;
@@ -24,6 +25,7 @@ std::vector<std::string> split(const std::string& text) {
       parts.back() += c;
     }
   }
+  for (std::string& part : parts) part = model::trimmed(part);
   return parts;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include "exec/weights/files/atomic_file.hpp"
 #include "model/base/error.hpp"
 #include "model/base/system_fault.hpp"
+#include "model/base/word_list.hpp"
 
 namespace tandem::cli {
 namespace fs = std::filesystem;
@@ -61,13 +63,32 @@ fs::path executable_folder() {
   return executable.parent_path();
 }
 
+// Suffixes of files that commands read by path. A name such as "llama-3.1-70b" has none of them.
+bool is_path(const std::string& name) {
+  constexpr std::array<std::string_view, 5> kSuffixes{".gguf", ".json", ".safetensors", ".txt",
+                                                      ".xml"};
+  return name.find('/') != std::string::npos ||
+         std::ranges::any_of(kSuffixes, [&](std::string_view suffix) {
+           return model::lower_case(name).ends_with(suffix);
+         });
+}
+
+}  // namespace
+
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 
-}  // namespace
+std::string unknown_name(const std::string& name, const std::string& wanted,
+                         const std::vector<std::string>& known, const std::string& remedy) {
+  if (is_path(name))
+    return name + (fs::path(name).has_extension() ? ": no such file" : ": no such file or folder") +
+           ", expected a " + wanted + "; check the path";
+  return name + ": no such " + wanted + model::did_you_mean(name, {known.begin(), known.end()}) +
+         "; " + remedy;
+}
 
 std::string read_file(const fs::path& path) {
   std::error_code fault;
@@ -179,8 +200,9 @@ fs::path find_platform(const std::string& name) {
     fs::path file = resource_folder("scenarios") / "platforms" / (name + ".xml");
     if (fs::is_regular_file(file, fault)) return file;
   }
-  throw Error(name + ": no such platform file or scenario; known scenarios: " +
-              listed(scenario_names("platforms", ".xml")));
+  const std::vector<std::string> known = scenario_names("platforms", ".xml");
+  throw Error(
+      unknown_name(name, "platform file or scenario", known, "known scenarios: " + listed(known)));
 }
 
 }  // namespace tandem::cli

@@ -32,6 +32,16 @@ void check_writable(const std::filesystem::path& path);
 // Throws Error naming the places looked at.
 [[nodiscard]] std::filesystem::path resource_folder(std::string_view name);
 
+// "a, b": the names as a message lists them.
+[[nodiscard]] std::string listed(const std::vector<std::string>& names);
+
+// The message for `name`, which is neither a path that exists nor one of the `known` names: "NAME:
+// no such WANTED, did you mean 'KNOWN'?; REMEDY". Names with a slash or a suffix are paths, for
+// which it only says that there is no such file or folder.
+[[nodiscard]] std::string unknown_name(const std::string& name, const std::string& wanted,
+                                       const std::vector<std::string>& known,
+                                       const std::string& remedy);
+
 // `name` itself if such a file exists, else scenarios/platforms/NAME with `.xml`. Throws Error with
 // the known names.
 [[nodiscard]] std::filesystem::path find_platform(const std::string& name);

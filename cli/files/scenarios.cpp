@@ -1,6 +1,7 @@
 #include "cli/files/scenarios.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <system_error>
 
@@ -25,6 +26,19 @@ std::optional<fs::path> known_model(const std::string& name) {
   return std::nullopt;
 }
 
+// Folders in scenarios/models that hold weights.
+std::vector<std::string> models_with_weights() {
+  std::vector<std::string> names;
+  const fs::path models = resource_folder("scenarios") / "models";
+  std::error_code fault;
+  for (const fs::directory_entry& entry : fs::directory_iterator(models, fault)) {
+    if (fs::is_regular_file(entry.path() / "config.json", fault))
+      names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 }  // namespace
 
 fs::path find_config(const std::string& name) {
@@ -37,9 +51,8 @@ fs::path find_config(const std::string& name) {
   }
   if (exec::is_present(name)) return name;
   if (const auto known = known_model(name)) return *known;
-  throw Error(
-      name +
-      ": no such model folder, GGUF file, config.json or known model; see 'tandem model list'");
+  throw Error(unknown_name(name, "model folder, GGUF file, config.json or known model",
+                           known_models(), "see 'tandem model list'"));
 }
 
 model::Transformer load_model(const std::string& name) {
@@ -58,15 +71,19 @@ fs::path find_weights(const std::string& name) {
 }
 
 fs::path weights_of(const std::string& name) {
-  std::error_code fault;
   fs::path weights = find_weights(name);
-  if (!fs::exists(weights, fault) && known_model(name))
+  if (exec::is_present(weights)) return weights;
+  const std::string known = listed(models_with_weights());
+  if (known_model(name))
     throw Error(name +
                 ": a geometry without weights, expected a Hugging Face folder, a GGUF file, or a "
-                "model that comes with weights (tandem-tiny, tandem-deep); give the path of its "
-                "weights, or make random ones with `tandem model random --config " +
+                "model that comes with weights (" +
+                known +
+                "); give the path of its weights, or make random ones with `tandem model random "
+                "--config " +
                 name + "`");
-  return weights;
+  throw Error(unknown_name(name, "model folder, GGUF file or model that comes with weights",
+                           known_models(), "models with weights: " + known));
 }
 
 fs::path weights_for(const std::string& name, const model::Transformer& planned) {
@@ -77,12 +94,7 @@ fs::path weights_for(const std::string& name, const model::Transformer& planned)
 
 std::vector<std::string> known_models() {
   std::vector<std::string> names = scenario_names("models", ".json");
-  const fs::path models = resource_folder("scenarios") / "models";
-  std::error_code fault;
-  for (const fs::directory_entry& entry : fs::directory_iterator(models, fault)) {
-    if (fs::is_regular_file(entry.path() / "config.json", fault))
-      names.push_back(entry.path().filename().string());
-  }
+  std::ranges::copy(models_with_weights(), std::back_inserter(names));
   std::ranges::sort(names);
   return names;
 }

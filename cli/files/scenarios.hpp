@@ -20,8 +20,8 @@ namespace tandem::cli {
 // weights, unless a file of that name exists; else `name` itself, whether or not it exists.
 [[nodiscard]] std::filesystem::path find_weights(const std::string& name);
 
-// The same for commands that cannot do without weights. Throws Error if `name` is a geometry in
-// scenarios/models.
+// The same for commands that cannot do without weights. Throws Error if there is no such path, or
+// if `name` is a geometry in scenarios/models.
 [[nodiscard]] std::filesystem::path weights_of(const std::string& name);
 
 // weights_of, checked: its config.json, or the file, states `planned`. Throws Error as

@@ -1,19 +1,50 @@
 #include "cli/flags/dtype.hpp"
 
 #include <algorithm>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/base/word_list.hpp"
 #include "model/transformer/format_choice.hpp"
 
 namespace tandem::cli {
+namespace {
+
+// The first number in `text`, or nothing: "4" in "q4_k_m".
+std::string_view first_number(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t begin = std::min(text.find_first_of(kDigits), text.size());
+  return text.substr(begin, text.find_first_not_of(kDigits, begin) - begin);
+}
+
+}  // namespace
+
+std::string format_named(const std::string& text, const std::vector<std::string_view>& known,
+                         const std::string& more) {
+  const std::string name = model::lower_case(text);
+  if (std::ranges::find(known, name) != known.end()) return name;
+  const std::string_view bits = first_number(text);
+  std::string all;
+  std::vector<std::string_view> wide;
+  for (const std::string_view format : known) {
+    all += (all.empty() ? "" : ", ") + std::string(format);
+    if (!bits.empty() && first_number(format) == bits) wide.push_back(format);
+  }
+  std::string hint;
+  for (const std::string_view format : wide) {
+    hint += hint.empty() ? "; " + std::string(bits) + " bits: "
+                         : (format == wide.back() ? " or " : ", ");
+    hint += format;
+  }
+  throw Usage("flag '--dtype': '" + text + "', expected one of " + all + more + hint);
+}
+
 std::optional<model::WeightFormats> dtype_of(const Options& options,
                                              const model::Transformer& transformer) {
-  if (!options.has("dtype")) return std::nullopt;
-  const std::vector<std::string_view> names = model::format_choices();
-  const std::string name = options.choice_or("dtype", "f32", names);
+  const auto text = options.text("dtype");
+  if (!text) return std::nullopt;
+  const std::string name = format_named(*text, model::format_choices());
   options.remark(model::substitution_remark(name, transformer));
   return model::chosen_formats(name, transformer);
 }
@@ -21,12 +52,12 @@ std::optional<model::WeightFormats> dtype_of(const Options& options,
 std::vector<model::WeightFormats> dtypes_of(const Options& options,
                                             const model::Transformer& transformer) {
   std::vector<model::WeightFormats> all;
-  std::istringstream text(options.text_or("dtype", ""));
-  for (std::string name; std::getline(text, name, ',');) {
+  const auto text = options.text("dtype");
+  if (!text) return all;
+  for (const std::string& part : model::split_list(*text)) {
+    const std::string name =
+        format_named(part, model::format_choices(), ", or several of them separated by commas");
     const auto format = model::chosen_formats(name, transformer);
-    if (!format)
-      throw Usage("flag '--dtype': '" + name + "', expected " + model::format_choices_text() +
-                  ", or several of them separated by commas");
     if (std::ranges::find(all, *format) != all.end())
       throw Usage("flag '--dtype': '" + name + "' is given twice; expected it once");
     options.remark(model::substitution_remark(name, transformer));

@@ -3,6 +3,8 @@
 // `--dtype`: the format of weights.
 
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/flags/options.hpp"
@@ -10,6 +12,13 @@
 #include "model/transformer/weight_format.hpp"
 
 namespace tandem::cli {
+
+// Returns the one of the `known` formats that `text` names, whatever the case of its letters.
+// Throws Usage with the formats, `more`, and, if `text` has a number ("4bit"), the formats of as
+// many bits.
+[[nodiscard]] std::string format_named(const std::string& text,
+                                       const std::vector<std::string_view>& known,
+                                       const std::string& more = "");
 
 // What `--dtype` says; nothing if it is not given. Remarks on matrices that cannot have it. Throws
 // Usage for a format that there is not.

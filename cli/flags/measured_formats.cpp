@@ -2,18 +2,20 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
+#include "cli/flags/dtype.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::cli {
 namespace {
 
-std::string names_of_formats() {
-  std::string names;
+std::vector<std::string_view> measurable_formats() {
+  std::vector<std::string_view> names;
   for (const model::WeightFormat format : model::kWeightFormats) {
-    if (format == model::WeightFormat::f32) continue;
-    names += (names.empty() ? "" : ", ") + std::string(to_string(format));
+    if (format != model::WeightFormat::f32) names.push_back(to_string(format));
   }
+  names.emplace_back("all");
   return names;
 }
 
@@ -32,11 +34,10 @@ bool fits(model::Transformer transformer, model::WeightFormat format) {
 std::vector<model::WeightFormat> measured_formats(const Options& options,
                                                   const model::Transformer& transformer) {
   std::vector<model::WeightFormat> formats;
-  for (const std::string& name : options.all("dtype")) {
+  for (const std::string& text : options.all("dtype")) {
+    const std::string name =
+        format_named(text, measurable_formats(), "; f32 is measured in any case");
     const auto format = model::find_weight_format(name);
-    if (name != "all" && (!format || *format == model::WeightFormat::f32))
-      throw Usage("flag '--dtype': '" + name + "', expected " + names_of_formats() +
-                  " or all; f32 is measured in any case");
     for (const model::WeightFormat known : model::kWeightFormats) {
       const bool wanted = known != model::WeightFormat::f32 &&
                           (known == format || (name == "all" && fits(transformer, known)));

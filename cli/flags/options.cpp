@@ -12,6 +12,7 @@
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
 #include "model/base/quantity_text.hpp"
+#include "model/base/word_list.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -286,18 +287,20 @@ std::string Options::required(std::string_view flag) const {
 
 namespace {
 
-// `text` as a T within [least, most], or the Error.
+// `text` as a T within [least, most], or the Error, whose example is the number that `text` begins
+// with ("6s"), or else `fallback`.
 template <class T, class Show>
-T parse_number(std::string_view flag, const std::string& text, T least, T most, Show show) {
+T parse_number(std::string_view flag, const std::string& text, T fallback, T least, T most,
+               Show show) {
   T value{};
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool good = fault == std::errc() && end == text.data() + text.size();
-  if constexpr (std::is_floating_point_v<T>) good = good && std::isfinite(value);
-  if (!good || value < least || value > most)
-    throw Error("--" + std::string(flag) + ": '" + text + "' is not a " +
-                (std::is_integral_v<T> ? "whole " : "") + "number from " + show(least) + " to " +
-                show(most));
-  return value;
+  bool in_range = fault == std::errc() && value >= least && value <= most;
+  if constexpr (std::is_floating_point_v<T>) in_range = in_range && std::isfinite(value);
+  if (in_range && end == text.data() + text.size()) return value;
+  throw Error("--" + std::string(flag) + ": '" + text + "' is not a " +
+              (std::is_integral_v<T> ? "whole " : "") + "number from " + show(least) + " to " +
+              show(most) + ", for example " +
+              show(in_range ? value : std::clamp(fallback, least, most)));
 }
 
 }  // namespace
@@ -305,7 +308,7 @@ T parse_number(std::string_view flag, const std::string& text, T least, T most, 
 std::int64_t Options::integer_or(std::string_view flag, std::int64_t fallback, std::int64_t least,
                                  std::int64_t most) const {
   const std::optional<std::string> given = text(flag);
-  return given ? parse_number(flag, *given, least, most, whole_number) : fallback;
+  return given ? parse_number(flag, *given, fallback, least, most, whole_number) : fallback;
 }
 
 std::vector<std::int64_t> Options::integers_or(std::string_view flag, std::int64_t fallback,
@@ -313,30 +316,26 @@ std::vector<std::int64_t> Options::integers_or(std::string_view flag, std::int64
   const std::optional<std::string> given = text(flag);
   if (!given) return {fallback};
   std::vector<std::int64_t> numbers;
-  for (std::size_t begin = 0; begin <= given->size();) {
-    const std::size_t end = std::min(given->find(',', begin), given->size());
-    const std::string number = given->substr(begin, end - begin);
-    numbers.push_back(parse_number(flag, number, least, most, whole_number));
-    begin = end + 1;
-  }
+  for (const std::string& number : model::split_list(*given))
+    numbers.push_back(parse_number(flag, number, fallback, least, most, whole_number));
   return numbers;
 }
 
 double Options::number_or(std::string_view flag, double fallback, double least, double most) const {
   const std::optional<std::string> given = text(flag);
-  return given ? parse_number(flag, *given, least, most, model::shortest_text) : fallback;
+  return given ? parse_number(flag, *given, fallback, least, most, model::shortest_text) : fallback;
 }
 
 std::string Options::choice_or(std::string_view flag, std::string_view fallback,
                                const std::vector<std::string_view>& choices) const {
-  std::string value = text_or(flag, fallback);
-  if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
-    std::string known;
-    for (const std::string_view choice : choices)
-      known += (known.empty() ? "" : ", ") + std::string(choice);
-    throw Error("--" + std::string(flag) + ": unknown value '" + value + "'; known: " + known);
+  const std::string value = text_or(flag, fallback);
+  std::string known;
+  for (const std::string_view choice : choices) {
+    if (model::lower_case(choice) == model::lower_case(value)) return std::string(choice);
+    known += (known.empty() ? "" : ", ") + std::string(choice);
   }
-  return value;
+  throw Error("--" + std::string(flag) + ": unknown value '" + value + "'" +
+              model::did_you_mean(value, choices) + "; known: " + known);
 }
 
 std::string summaries(std::span<const Command> commands) {
@@ -379,9 +378,7 @@ const Command& find_command(std::span<const Command> commands, const std::string
     if (command.name == name) return command;
     names.push_back(command.name);
   }
-  const std::string_view guess = model::nearest(name, names);
-  throw Usage("unknown command '" + name + "'" +
-              (guess.empty() ? "" : ", did you mean '" + std::string(guess) + "'?") + "; see '" +
+  throw Usage("unknown command '" + name + "'" + model::did_you_mean(name, names) + "; see '" +
               std::string(parent) + " --help'");
 }
 

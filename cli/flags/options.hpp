@@ -93,7 +93,8 @@ class Options {
                                                       std::int64_t least, std::int64_t most) const;
   [[nodiscard]] double number_or(std::string_view flag, double fallback, double least,
                                  double most) const;
-  // Throws Error, naming the flag and the choices, unless the value is one of `choices`.
+  // Returns the one of `choices` that the value is, whatever the case of its letters. Throws Error,
+  // naming the flag and the choices, if it is none of them.
   [[nodiscard]] std::string choice_or(std::string_view flag, std::string_view fallback,
                                       const std::vector<std::string_view>& choices) const;
 

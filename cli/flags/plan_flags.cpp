@@ -17,6 +17,7 @@
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "model/base/error.hpp"
+#include "model/base/word_list.hpp"
 #include "model/graph/candidates.hpp"
 #include "model/predict/similar_profile.hpp"
 #include "model/predict/stated_profiles.hpp"
@@ -198,15 +199,16 @@ WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
   wanted.fewest = text == "fewest";
   if (!wanted.fewest) {
     wanted.used.assign(wanted.used.size(), false);
-    for (std::size_t begin = 0; begin <= text.size();) {
-      const std::size_t end = std::min(text.find(',', begin), text.size());
-      const std::string name = text.substr(begin, end - begin);
+    for (const std::string& name : model::split_list(text)) {
       std::vector<bool>::reference used = wanted.used[static_cast<std::size_t>(cluster.find(name))];
       if (used)
         throw Usage("flag '--devices': '" + name + "' is there twice, expected each device once");
       used = true;
-      begin = end + 1;
     }
+    const std::string master = options.text_or("master", "");
+    if (!master.empty() && !wanted.used[static_cast<std::size_t>(cluster.find(master))])
+      throw Usage("flag '--master': '" + master + "' is not among '--devices " + text +
+                  "'; add it there, or name one of these");
     return wanted;
   }
   const std::string with = "with '--devices fewest'";

@@ -13,7 +13,7 @@
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/views/progress_view.hpp"
-#include "model/base/plain_text.hpp"
+#include "model/base/word_list.hpp"
 #include "study/experiment/experiment.hpp"
 #include "study/experiment/experiment_report.hpp"
 
@@ -26,9 +26,7 @@ const study::Experiment& find_experiment(const std::string& name) {
     if (experiment.name == name) return experiment;
     known.push_back(experiment.name);
   }
-  const std::string_view guess = model::nearest(name, known);
-  throw Usage("unknown experiment '" + name + "'" +
-              (guess.empty() ? "" : ", did you mean '" + std::string(guess) + "'?") +
+  throw Usage("unknown experiment '" + name + "'" + model::did_you_mean(name, known) +
               "; see 'tandem-study experiment list'");
 }
 

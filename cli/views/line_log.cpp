@@ -41,12 +41,17 @@ struct LineLog::State {
   bool writing = false;
   bool stopping = false;
 
+  // Whether another program has the terminal: its line may be unfinished, such as a prompt's.
+  [[nodiscard]] bool in_background() const {
+    return ::isatty(descriptor) != 0 && ::tcgetpgrp(descriptor) != ::getpgrp();
+  }
+
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
       changed.wait(lock, [this] { return stopping || !lines.empty(); });
       if (lines.empty()) return;
-      std::string text = prefix + lines.front() + '\n';
+      std::string text = (in_background() ? "\n" : "") + prefix + lines.front() + '\n';
       lines.pop_front();
       if (lines.empty() && left_out > 0) {
         text += prefix + "and " + std::to_string(left_out) + " lines more, which nobody read\n";

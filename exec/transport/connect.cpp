@@ -11,11 +11,13 @@
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
 #include "exec/transport/connection.hpp"
 #include "exec/transport/connection_link.hpp"
+#include "exec/transport/tls_record.hpp"
 #include "exec/transport/version_error.hpp"
 #include "model/base/descriptor.hpp"
 #include "model/base/error.hpp"
@@ -235,7 +237,11 @@ Connection connect_to(const Endpoint& endpoint, const std::optional<Key>& key, c
       throw;
     } catch (const Error& error) {
       // A worker that has a key closes a connection that begins without one.
-      if (key || (patience.cancellation != nullptr && patience.cancellation->cancelled())) throw;
+      const bool is_known =
+          std::string_view(error.what()).find(kOnlyPeerHasKey) != std::string::npos;
+      if (key || is_known ||
+          (patience.cancellation != nullptr && patience.cancellation->cancelled()))
+        throw;
       throw Error(std::string(error.what()) +
                   "; if it was started with a key, give the same one with --key");
     }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "exec/transport/connection_link.hpp"
+#include "exec/transport/tls_record.hpp"
 #include "exec/transport/version_error.hpp"
 #include "model/base/error.hpp"
 
@@ -148,7 +149,13 @@ void Connection::write_message(const Message& message, const Patience& patience)
 
 Message Connection::read_message(const Patience& patience) {
   std::array<std::byte, kFrameHeaderBytes> head{};
-  read_all(head, patience);
+  try {
+    read_all(head, patience);
+  } catch (const Error&) {
+    // An alert, the answer of a peer with a key, is shorter than a frame's header.
+    if (begins_tls(head)) throw Error(link_->name + ": " + kOnlyPeerHasKey);
+    throw;
+  }
   try {
     const FrameHeader header = parse_frame_header(head);
     std::vector<std::byte> body(header.body_bytes);

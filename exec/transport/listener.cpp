@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "exec/transport/connection_link.hpp"
+#include "exec/transport/tls_record.hpp"
 #include "model/base/error.hpp"
 #include "model/base/system_fault.hpp"
 
@@ -133,10 +134,7 @@ class Guest {
         return false;
       }
       if (got_ == kFrameHeaderBytes && wanted_ == kFrameHeaderBytes) {
-        header_ = parse_frame_header(std::span(bytes_).first<kFrameHeaderBytes>());
-        if (header_.type != 1 || header_.body_bytes > kMaxHelloBytes) {
-          throw Error("first message is not a Hello");
-        }
+        header_ = parse_header();
         wanted_ += header_.body_bytes;
       }
     }
@@ -155,6 +153,20 @@ class Guest {
                   std::to_string(hello_.device) + " for what it may not");
     }
     return true;
+  }
+
+  FrameHeader parse_header() {
+    const auto bytes = std::span(bytes_).first<kFrameHeaderBytes>();
+    try {
+      const FrameHeader header = parse_frame_header(bytes);
+      if (header.type != 1 || header.body_bytes > kMaxHelloBytes)
+        throw Error("first message is not a Hello");
+      return header;
+    } catch (const Error&) {
+      // A client with a key learns from an answer in plain text that there is none here.
+      if (begins_tls(bytes)) write_at_once(connection_, Hello{});
+      throw;
+    }
   }
 
   void finish(bool good, const std::string& fault) {

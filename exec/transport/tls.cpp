@@ -39,6 +39,13 @@ std::string identity_of(Role client, Role server) {
   return "tandem/1 " + std::string(to_string(client)) + " to " + std::string(to_string(server));
 }
 
+// Answers a peer that uses no key, in which case OpenSSL sends nothing, with the alert
+// protocol_version (RFC 8446, 6): the peer recognises TLS.
+void send_alert(int socket) {
+  constexpr std::array<unsigned char, 7> kAlert{21, 3, 3, 0, 2, 2, 70};
+  static_cast<void>(::send(socket, kAlert.data(), kAlert.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
 // Returns the first of OpenSSL's errors. Throws Error for a failure of this process, which says
 // nothing of the peer or its key: where memory is refused OpenSSL reports that, or only that some
 // part of it failed, without a reason of the protocol.
@@ -95,6 +102,7 @@ struct Tls::State {
   Key key{};
   bool is_server = false;
   bool has_key = true;  // false: an unauthenticated connection
+  bool is_shaken = false;  // the handshake is done
   Role self = Role::worker;
   Role peer = Role::worker;    // of a client: the server's role
   std::optional<Role> proved;  // of a server: the client's role
@@ -209,6 +217,25 @@ struct Tls::State {
     }
   }
 
+  // Sets `fault` to what the error of a handshake says of the peer, where that is known.
+  void explain(unsigned long code) {
+    if (ERR_GET_LIB(code) != ERR_LIB_SSL) return;
+    switch (ERR_GET_REASON(code)) {
+      case SSL_R_BINDER_DOES_NOT_VERIFY:
+      case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:  // the peer's answer to such a binder
+        fault = "its key is another one";
+        break;
+      case SSL_R_WRONG_VERSION_NUMBER:
+        fault =
+            "it uses no key; start it with --key FILE, or leave --key out here if both are on one "
+            "machine";
+        if (is_server) send_alert(socket);
+        break;
+      default:
+        break;
+    }
+  }
+
   Progress progress_of(int result) {
     if (result > 0) return Progress::done;
     switch (SSL_get_error(ssl.get(), result)) {
@@ -225,8 +252,10 @@ struct Tls::State {
         break;
     }
     // OpenSSL 3 reports an end of file without close_notify as a protocol error.
-    const bool end = ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+    const unsigned long code = ERR_peek_error();
+    const bool end = ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
     fault = drain_errors();
+    if (!is_shaken) explain(code);
     return end ? Progress::closed : Progress::failed;
   }
 };
@@ -278,7 +307,8 @@ Tls::Progress Tls::handshake() {
   const bool keyed =
       SSL_session_reused(ssl) == 1 && (!state_->is_server || state_->proved.has_value());
   const bool good = state_->has_key ? keyed : SSL_get0_peer_certificate(ssl) != nullptr;
-  if (good && SSL_version(ssl) == TLS1_3_VERSION) return Progress::done;
+  state_->is_shaken = good && SSL_version(ssl) == TLS1_3_VERSION;
+  if (state_->is_shaken) return Progress::done;
   state_->fault = "the key was not used";
   return Progress::failed;
 }

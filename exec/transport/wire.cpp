@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "exec/transport/endpoint.hpp"
+#include "exec/transport/tls_record.hpp"
 #include "exec/transport/version_error.hpp"
 #include "exec/transport/wire_discovery.hpp"
 #include "exec/transport/wire_fields.hpp"
@@ -356,6 +357,7 @@ FrameHeader parse_frame_header(std::span<const std::byte, kFrameHeaderBytes> byt
   const bool padded =
       bytes[5] == std::byte{0} && bytes[6] == std::byte{0} && bytes[7] == std::byte{0};
   if (header.type < 1 || header.type > kTypes.size() || !padded) {
+    if (begins_tls(bytes)) throw Error(kOnlyPeerHasKey);
     throw Error("message: type " + std::to_string(header.type) + ", expected 1 to " +
                 std::to_string(kTypes.size()) + "; the peer is not a tandem of this version");
   }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/file_kind.hpp"
 #include "model/base/json_value.hpp"
 #include "model/base/limits.hpp"
 #include "model/base/plain_text.hpp"
@@ -293,6 +294,7 @@ JsonValue text_part(const JsonValue& file) {
 }  // namespace
 
 Transformer parse_config_json(std::string_view text, std::string_view source) {
+  expect_kind(text, source, kConfigKind);
   const JsonDocument document(text, source, "correct the file or use another model",
                               {.bytes = std::size_t{1} << 20U, .depth = 32});
   const JsonValue file = document.root();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/base/error.hpp"
+#include "model/base/file_kind.hpp"
 #include "model/base/json_value.hpp"
 #include "model/base/limits.hpp"
 
@@ -418,6 +419,7 @@ DeviceProfile read_profile(const JsonValue& root, std::string_view source) {
 }  // namespace
 
 DeviceProfile parse_profile_json(std::string_view text, std::string_view source) {
+  expect_kind(text, source, kProfileKind);
   const JsonDocument document(text, source, kRemedy, kProfileLimits);
   return read_profile(document.root(), source);
 }
@@ -434,6 +436,7 @@ std::string to_json(std::span<const DeviceProfile> profiles) {
 }
 
 std::vector<DeviceProfile> parse_profiles_json(std::string_view text, std::string_view source) {
+  expect_kind(text, source, kProfileKind);
   const JsonDocument document(text, source, kRemedy, kProfileLimits);
   const JsonValue root = document.root();
   const auto list = root.find("profiles");

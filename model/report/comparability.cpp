@@ -164,6 +164,19 @@ bool computes_here(const Result& run) {
   return false;
 }
 
+// Without a key a run connects to addresses of its own machine only. A testbed's networks are those
+// of the platform.
+void add_loopback(const ComparedResult& prediction, const ComparedResult& run,
+                  std::vector<std::string>& lines) {
+  if (run.result.origin != ResultOrigin::measured || run.result.devices.size() < 2 ||
+      setting(run.result, "transport") != "TCP, not encrypted")
+    return;
+  lines.push_back(joined({"messages were ", run.label,
+                          " over this machine's loopback, as without a key, and ", prediction.label,
+                          " over the platform's links: unless these are the loopback's, only "
+                          "bytes and memory are comparable"}));
+}
+
 void add_other_processors(const ComparedResult& prediction, const ComparedResult& run,
                           std::vector<std::string>& lines) {
   const std::optional<std::string> processor = setting(run.result, "processor");
@@ -255,8 +268,12 @@ std::vector<std::string> unlike_settings(const std::vector<ComparedResult>& resu
         lines.push_back(joined({one.label, ": ", *remark}));
     }
   }
-  for (const ComparedResult* prediction : predictions)
-    for (const ComparedResult* run : runs) add_other_processors(*prediction, *run, lines);
+  for (const ComparedResult* prediction : predictions) {
+    for (const ComparedResult* run : runs) {
+      add_other_processors(*prediction, *run, lines);
+      add_loopback(*prediction, *run, lines);
+    }
+  }
   return lines;
 }
 

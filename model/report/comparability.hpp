@@ -44,7 +44,7 @@ struct RequestLengths {
 // results of the same origin has; all that a run counts or clocks is no setting. Then one for each
 // remark that a result's own environment holds (a profile that is extrapolated, outdated, or of
 // other threads), and one where a prediction's profile is of another processor than the one that
-// an emulation computed on.
+// an emulation computed on, or where a run's messages only went over loopback.
 [[nodiscard]] std::vector<std::string> unlike_settings(const std::vector<ComparedResult>& results);
 
 }  // namespace tandem::model

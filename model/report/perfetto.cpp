@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "model/base/error.hpp"
+#include "model/base/file_kind.hpp"
 #include "model/base/json_value.hpp"
 #include "model/report/trace.hpp"
 
@@ -184,6 +185,7 @@ std::string to_perfetto_json(const std::vector<LabelledTrace>& traces) {
 }
 
 Trace parse_perfetto_json(std::string_view text, std::string_view source) {
+  expect_kind(text, source, kTraceKind);
   const JsonDocument document(text, source, "write the trace again with --trace",
                               {.bytes = std::size_t{1} << 30U, .depth = 8});
   const JsonValue events = document.root().at("traceEvents");

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "model/base/file_kind.hpp"
 #include "model/base/json_value.hpp"
 
 namespace tandem::model {
@@ -390,6 +391,7 @@ std::string to_json(const Result& result) {
 }
 
 Result parse_result_json(std::string_view text, std::string_view source) {
+  expect_kind(text, source, kResultKind);
   const JsonDocument document(text, source, "write the result again with `tandem`",
                               {.bytes = std::size_t{64} << 20U, .depth = 16});
   const JsonValue root = document.root();

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/base/error.hpp"
+#include "model/base/word_list.hpp"
 #include "planner/partition/exact/largest_remainder.hpp"
 
 namespace tandem::planner {
@@ -28,12 +29,8 @@ double parse_number(std::string_view text, const std::string& subject) {
 std::vector<double> parse_proportions(std::string_view text, const model::Cluster& cluster) {
   const std::string subject = "partition '" + std::string(text.substr(0, 200)) + "'";
   std::vector<double> proportions;
-  for (std::string_view rest = text;;) {
-    const std::size_t colon = rest.find(':');
-    proportions.push_back(parse_number(rest.substr(0, colon), subject));
-    if (colon == std::string_view::npos) break;
-    rest.remove_prefix(colon + 1);
-  }
+  for (const std::string& part : model::split_list(text, ':'))
+    proportions.push_back(parse_number(part, subject));
   if (proportions.size() != cluster.devices().size()) {
     throw Error(subject + ": " + std::to_string(proportions.size()) +
                 " proportions: expected one for each of the " + std::to_string(cluster.size()) +

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "model/base/error.hpp"
+#include "model/base/file_kind.hpp"
 #include "model/base/json_value.hpp"
 #include "model/base/limits.hpp"
 
@@ -81,6 +82,7 @@ std::int64_t InferenceRequest::positions() const {
 }
 
 std::vector<InferenceRequest> parse_requests(std::string_view text, std::string_view source) {
+  model::expect_kind(text, source, model::kWorkloadKind);
   std::vector<InferenceRequest> requests;
   std::set<std::string, std::less<>> ids;
   std::size_t number = 0;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "model/base/error.hpp"
+#include "model/base/word_list.hpp"
 #include "model/cluster/variation.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/collective/composed.hpp"
@@ -260,13 +261,12 @@ void set_layout(Plan& plan, const Proximity& layout) {
 }
 
 AllreduceChoice parse_allreduce_choice(std::string_view text) {
-  const std::size_t comma = text.find(',');
-  const std::string prompt(text.substr(0, comma));
-  const std::string decode(comma == std::string_view::npos ? prompt : text.substr(comma + 1));
-  for (const std::string& one : {prompt, decode}) {
+  const std::vector<std::string> names = model::split_list(text);
+  if (names.size() > 2) static_cast<void>(parse_allreduce(text));  // which no collective is called
+  for (const std::string& one : names) {
     if (one != kAutoAllreduce) static_cast<void>(parse_allreduce(one));
   }
-  return {.prompt = prompt, .decode = decode};
+  return {.prompt = names.front(), .decode = names.back()};
 }
 
 std::vector<std::string> allreduce_candidates(const Plan& plan) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "model/base/error.hpp"
+#include "model/base/word_list.hpp"
 #include "planner/partition/exact/chain.hpp"
 #include "planner/partition/exact/largest_remainder.hpp"
 #include "planner/partition/exact/run_splits.hpp"
@@ -20,16 +21,6 @@ namespace {
 
 using model::DeviceIndex;
 using model::Range;
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = text.find(at);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
 
 Groups near_groups(const model::Cluster& cluster, DeviceIndex master) {
   const Proximity near = proximity(cluster, master);
@@ -186,12 +177,12 @@ Groups parse_groups(std::string_view text, const model::Cluster& cluster, Device
     groups = near_groups(cluster, master);
   } else {
     std::vector<bool> seen(cluster.devices().size(), false);
-    for (const std::string_view part : split(text, '/')) {
+    for (const std::string& part : model::split_list(text, '/')) {
       std::vector<DeviceIndex>& group = groups.emplace_back();
-      for (const std::string_view name : split(part, ',')) {
-        const DeviceIndex device = cluster.find(std::string(name));
+      for (const std::string& name : model::split_list(part)) {
+        const DeviceIndex device = cluster.find(name);
         if (seen[static_cast<std::size_t>(device)]) {
-          throw Error("groups '" + std::string(text) + "': device '" + std::string(name) +
+          throw Error("groups '" + std::string(text) + "': device '" + name +
                       "' is there twice, expected every device once");
         }
         seen[static_cast<std::size_t>(device)] = true;

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "model/base/error.hpp"
+#include "model/base/file_kind.hpp"
 #include "model/base/plain_text.hpp"
+#include "model/base/word_list.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -84,6 +86,7 @@ bool is_wide(std::string_view text) {
 }  // namespace
 
 XmlDocument::XmlDocument(std::string_view text, std::string source) : source_(std::move(source)) {
+  model::expect_kind(text, source_, model::kPlatformKind);
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\n') line_ends_.push_back(static_cast<std::ptrdiff_t>(i));
   }
@@ -273,8 +276,11 @@ void XmlDocument::expect(pugi::xml_node node, std::initializer_list<std::string_
   for (const pugi::xml_attribute attribute : node.attributes()) {
     const std::string_view name = attribute.name();
     if (!contains(required, name) && !contains(optional, name)) {
+      std::vector<std::string_view> known(required);
+      known.insert(known.end(), optional);
       fail(node, "has attribute " + shortened(name) + "=\"" + shortened(attribute.value()) +
                      "\", expected only " + join(required, optional) +
+                     model::did_you_mean(name, known) +
                      "; remove it: tandem would ignore what it means");
     }
     if (node.attribute(attribute.name()) != attribute) {

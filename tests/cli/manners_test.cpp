@@ -102,7 +102,7 @@ TEST_CASE(
   check_refused(bench, {"run", "--weights", "llama-2-7b", "--prompt", "a"}, 1,
                 "llama-2-7b: a geometry without weights, expected");
   check_refused(bench, {"run", "--weights", "absent", "--prompt", "a"}, 1,
-                "no such folder, expected one with config.json and weights");
+                "absent: no such model folder, GGUF file or model that comes with weights");
 }
 
 TEST_CASE("cli/run: a reader that leaves ends the run soon, without a word") {

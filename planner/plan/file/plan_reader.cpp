@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/base/error.hpp"
+#include "model/base/file_kind.hpp"
 #include "model/base/json_value.hpp"
 #include "model/base/limits.hpp"
 #include "model/graph/candidates.hpp"
@@ -419,6 +420,7 @@ std::optional<SearchCut> read_search(const model::JsonValue& root) {
 }  // namespace
 
 PlanFile parse_plan_file(std::string_view text, std::string_view source) {
+  model::expect_kind(text, source, model::kPlanKind);
   const model::JsonDocument document(text, source, kMakeAgain, {.bytes = limits::kPlanBytes});
   model::expect_schema(document.root(), kPlanSchema);
   try {

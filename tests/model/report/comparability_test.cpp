@@ -199,4 +199,20 @@ TEST_CASE("model/comparability: remarks in results, and profiles of other proces
   CHECK_FALSE(any_has(unlike_settings(results), "another processor"));
 }
 
+TEST_CASE("model/comparability: a run over loopback is remarked on beside a prediction of links") {
+  std::vector<ComparedResult> results{predicted({1}), measured({1})};
+  Result& run = results[1].result;
+  run.devices.resize(2);
+  run.environment["transport"] = "TCP, not encrypted";
+  CHECK(any_has(unlike_settings(results), "messages were measured over this machine's loopback"));
+  run.environment["transport"] = "TCP, TLS 1.3";  // perhaps to other machines
+  CHECK_FALSE(any_has(unlike_settings(results), "loopback"));
+  run.environment["transport"] = "TCP, not encrypted";
+  run.origin = ResultOrigin::measured_testbed;
+  CHECK_FALSE(any_has(unlike_settings(results), "loopback"));
+  run.origin = ResultOrigin::measured;
+  run.devices.resize(1);
+  CHECK_FALSE(any_has(unlike_settings(results), "loopback"));
+}
+
 }  // namespace tandem::test::comparability_test
