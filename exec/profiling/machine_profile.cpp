@@ -44,7 +44,7 @@ std::vector<model::DeviceProfile> measure_machine(const model::Transformer& tran
   for (model::DeviceProfile& profile : profiles) {
     if (!rate) continue;
     profile.disk_bandwidth = rate->rate;
-    if (rate->passes > 1) profile.disk_spread = rate->spread;
+    profile.disk_spread = rate->spread;
     profile.source += "; " + disk_text(*rate, *disk);
   }
   return profiles;

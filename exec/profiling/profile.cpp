@@ -139,7 +139,7 @@ void fit_rates(const std::vector<Part>& parts, std::size_t index, model::DeviceP
       all_held_out[k].insert(all_held_out[k].end(), more.begin(), more.end());
     }
   }
-  const double drift = relative_spread(references);
+  const double drift = relative_spread(references).value_or(0.0);  // two a visit at the least
   profile.drift = kept_deviation(drift);
   const auto fitted = [&](const ProfileLog& log, TaskKind kind,
                           std::optional<model::WeightFormat> format, const HeldOut& held_out) {

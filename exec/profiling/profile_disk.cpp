@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <system_error>
@@ -101,11 +102,13 @@ DiskRate measure_disk(const DiskProfileOptions& options) {
     }
     rates.push_back(file_bytes / std::max(elapsed_s(start), 1e-9));
   }
+  std::optional<double> spread = relative_spread({&rates, 1});
+  if (spread) spread = kept_deviation(*spread);
   const auto [slowest, fastest] = std::ranges::minmax(rates);
   return {.rate = model::BytesPerSecond{model::quantile(rates, 0.5)},
           .slowest = model::BytesPerSecond{slowest},
           .fastest = model::BytesPerSecond{fastest},
-          .spread = kept_deviation(relative_spread({&rates, 1})),
+          .spread = spread,
           .file_bytes = chunk * chunks,
           .passes = static_cast<int>(rates.size()),
           .method = reader.method(file)};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "model/base/units.hpp"
@@ -25,7 +26,8 @@ struct DiskRate {
   model::BytesPerSecond rate{};  // the median pass
   model::BytesPerSecond slowest{};
   model::BytesPerSecond fastest{};
-  double spread = 0.0;  // standard deviation of the logarithms of the passes' rates; 0: one pass
+  // Standard deviation of the logarithms of the passes' rates; none: one pass.
+  std::optional<double> spread{};
   std::uint64_t file_bytes = 0;  // whole reads of whole pages
   int passes = 0;                // that were made
   std::string method{};          // "O_DIRECT, io_uring" and so on

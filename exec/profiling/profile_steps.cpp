@@ -281,10 +281,11 @@ struct StepMeasurement::State {
   // The largest prompts that memory allows.
   void fit_memory() {
     const AvailableMemory available = available_memory();
+    const std::int32_t of_tokens = sizes.max_positions;
     while (true) {
       sizes.max_rows = std::ranges::max(options.rows);
       for (const std::int32_t rows : options.finer) sizes.max_rows = std::max(sizes.max_rows, rows);
-      sizes.max_positions = std::max(sizes.max_positions, sizes.max_rows);
+      sizes.max_positions = std::max(of_tokens, sizes.max_rows);
       double bytes = 0.0;
       for (const double fraction : kFractions)
         bytes += ProfilePart::memory_bytes(transformer, fraction, sizes);
