@@ -283,7 +283,7 @@ struct StepMeasurement::State {
     const AvailableMemory available = available_memory();
     const std::int32_t of_tokens = sizes.max_positions;
     while (true) {
-      sizes.max_rows = std::ranges::max(options.rows);
+      sizes.max_rows = std::max(kNewTokenRows, std::ranges::max(options.rows));
       for (const std::int32_t rows : options.finer) sizes.max_rows = std::max(sizes.max_rows, rows);
       sizes.max_positions = std::max(of_tokens, sizes.max_rows);
       double bytes = 0.0;
