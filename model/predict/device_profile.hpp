@@ -38,6 +38,9 @@ struct KindRate {
   double overhead_s = 0.0;           // per task
   std::vector<RatePoint> points{};   // ascending intensity, at least one
   std::optional<RateError> error{};  // none: not measured
+  // Per task and row that shares its bytes, whatever their number: what a product does to its
+  // inputs and results (rounding, packing), which a small share does as a large one does.
+  double row_s = 0.0;
   bool operator==(const KindRate&) const = default;
 };
 

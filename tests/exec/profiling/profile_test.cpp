@@ -22,6 +22,7 @@
 #include "exec/profiling/profile_steps.hpp"
 #include "exec/profiling/synthetic_shard.hpp"
 #include "model/base/error.hpp"
+#include "model/predict/cost_model.hpp"
 #include "tests/support/block_support.hpp"
 
 namespace tandem::exec::profile_test {
@@ -60,6 +61,29 @@ TEST_CASE("profile/fit: sizes that do not tell overhead from bytes leave it at 0
     const std::vector<ProfileSample> noise{{1e4, 1.0, 2e-6}, {2e4, 1.0, 1e-6}};
     CHECK(fit_rate(noise).points[0].seconds_per_byte > 0.0);
   }
+}
+
+TEST_CASE("profile/fit: exact measurements give back what a product costs by row") {
+  // seconds = 3 us + 0.5 us * rows + bytes * f(rows), f = 0.1 ns * sqrt(rows)
+  const auto seconds = [](double bytes, double rows) {
+    return 3e-6 + 0.5e-6 * rows + bytes * 0.1e-9 * std::sqrt(rows);
+  };
+  std::vector<ProfileSample> samples;
+  for (const double rows : {1.0, 32.0, 128.0}) {
+    for (const double bytes : {2.5e5, 1e6}) samples.push_back({bytes, rows, seconds(bytes, rows)});
+  }
+  samples.push_back({1e6, 512.0, seconds(1e6, 512.0)});  // of one size only
+  const model::KindRate rate = fit_rate(samples, true);
+  CHECK(rate.overhead_s == doctest::Approx(3e-6));
+  CHECK(rate.row_s == doctest::Approx(0.5e-6));
+  // A share of a sixteenth, which no sample has.
+  CHECK(model::task_seconds(rate, 6e4, 128.0) == doctest::Approx(seconds(6e4, 128.0)));
+  CHECK(model::task_seconds(rate, 1e6, 512.0) == doctest::Approx(seconds(1e6, 512.0)));
+  CHECK(fit_rate(samples).row_s == 0.0);
+  // Rows that seem to make small sizes cheaper: none.
+  for (ProfileSample& sample : samples)
+    sample.seconds = sample.streamed_bytes * 1e-10 * (sample.streamed_bytes > 5e5 ? 1.2 : 1.0);
+  CHECK(fit_rate(samples, true).row_s == 0.0);
 }
 
 TEST_CASE("profile/fit: measurements of nothing are no rate") {
