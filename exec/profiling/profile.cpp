@@ -143,7 +143,7 @@ void fit_rates(const std::vector<Part>& parts, std::size_t index, model::DeviceP
   profile.drift = kept_deviation(drift);
   const auto fitted = [&](const ProfileLog& log, TaskKind kind,
                           std::optional<model::WeightFormat> format, const HeldOut& held_out) {
-    model::KindRate rate = fit_rate(log.samples(kind, format), costs_by_row(kind));
+    model::KindRate rate = fit_rate(log.samples(kind, format));
     rate.error = rate_error(log, kind, format, held_out[static_cast<std::size_t>(kind)], drift);
     return rate;
   };

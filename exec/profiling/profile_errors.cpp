@@ -46,7 +46,7 @@ void add_errors(const ProfileLog& log, const ProfileLog& measured, HeldOut& held
     const auto kind = static_cast<model::TaskKind>(k);
     const std::vector<ProfileSample> others = log.samples(kind);
     if (others.empty()) continue;
-    const model::KindRate rate = fit_rate(others, costs_by_row(kind));
+    const model::KindRate rate = fit_rate(others);
     for (const ProfileSample& sample : measured.samples(kind)) {
       held_out[k].push_back(std::log(
           model::task_seconds(rate, sample.streamed_bytes, sample.intensity) / sample.seconds));

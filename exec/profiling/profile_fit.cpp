@@ -86,18 +86,14 @@ void fit_overheads(const ByIntensity& by_intensity, bool by_row, model::KindRate
 
 }  // namespace
 
-bool costs_by_row(model::TaskKind kind) {
-  return model::reads_weights(kind) && kind != model::TaskKind::embed;
-}
-
-model::KindRate fit_rate(std::span<const ProfileSample> samples, bool by_row) {
+model::KindRate fit_rate(std::span<const ProfileSample> samples) {
   ByIntensity by_intensity;
   for (const ProfileSample& s : samples) {
     if (s.streamed_bytes > 0.0 && s.seconds > 0.0) by_intensity[s.intensity].push_back(s);
   }
   require(!by_intensity.empty(), "a rate needs a measurement");
   model::KindRate rate;
-  fit_overheads(by_intensity, by_row, rate);
+  fit_overheads(by_intensity, std::ranges::all_of(samples, &ProfileSample::by_row), rate);
   for (const auto& [intensity, group] : by_intensity) {
     rate.points.push_back({intensity, rate_given(group, rate.overhead_s + rate.row_s * intensity)});
   }

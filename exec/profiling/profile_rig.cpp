@@ -151,7 +151,9 @@ std::vector<ProfileSample> ProfileLog::samples(TaskKind kind,
     if (!is_of(size, kind, format)) continue;
     samples.push_back({.streamed_bytes = std::get<2>(size),
                        .intensity = std::get<1>(size),
-                       .seconds = model::quantile(means(moments), 0.5)});
+                       .seconds = model::quantile(means(moments), 0.5),
+                       .by_row = model::reads_weights(kind) && kind != TaskKind::embed &&
+                                 model::multiplies_integers(std::get<model::WeightFormat>(size))});
   }
   return samples;
 }

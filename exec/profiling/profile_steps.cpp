@@ -82,7 +82,7 @@ double error_on(const ProfileLog& log, const ProfileLog& held_out) {
   double measured = 0.0;
   double predicted = 0.0;
   for (const TaskKind kind : kKinds) {
-    const model::KindRate rate = fit_rate(log.samples(kind), costs_by_row(kind));
+    const model::KindRate rate = fit_rate(log.samples(kind));
     for (const ProfileSample& sample : held_out.samples(kind)) {
       measured += sample.seconds;
       predicted += model::task_seconds(rate, sample.streamed_bytes, sample.intensity);

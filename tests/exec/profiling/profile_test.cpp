@@ -70,20 +70,20 @@ TEST_CASE("profile/fit: exact measurements give back what a product costs by row
   };
   std::vector<ProfileSample> samples;
   for (const double rows : {1.0, 32.0, 128.0}) {
-    for (const double bytes : {2.5e5, 1e6}) samples.push_back({bytes, rows, seconds(bytes, rows)});
+    for (const double bytes : {2.5e5, 1e6})
+      samples.push_back({bytes, rows, seconds(bytes, rows), true});
   }
-  samples.push_back({1e6, 512.0, seconds(1e6, 512.0)});  // of one size only
-  const model::KindRate rate = fit_rate(samples, true);
+  samples.push_back({1e6, 512.0, seconds(1e6, 512.0), true});  // of one size only
+  const model::KindRate rate = fit_rate(samples);
   CHECK(rate.overhead_s == doctest::Approx(3e-6));
   CHECK(rate.row_s == doctest::Approx(0.5e-6));
   // A share of a sixteenth, which no sample has.
   CHECK(model::task_seconds(rate, 6e4, 128.0) == doctest::Approx(seconds(6e4, 128.0)));
   CHECK(model::task_seconds(rate, 1e6, 512.0) == doctest::Approx(seconds(1e6, 512.0)));
-  CHECK(fit_rate(samples).row_s == 0.0);
   // Rows that seem to make small sizes cheaper: none.
   for (ProfileSample& sample : samples)
     sample.seconds = sample.streamed_bytes * 1e-10 * (sample.streamed_bytes > 5e5 ? 1.2 : 1.0);
-  CHECK(fit_rate(samples, true).row_s == 0.0);
+  CHECK(fit_rate(samples).row_s == 0.0);
 }
 
 TEST_CASE("profile/fit: measurements of nothing are no rate") {
@@ -269,6 +269,17 @@ TEST_CASE("profile/log: one slow moment of several does not count, whatever was 
   const std::vector<ProfileSample> samples = log.samples(model::TaskKind::ffn_up);
   REQUIRE(samples.size() == 1);
   CHECK(samples[0].seconds == doctest::Approx(1.01e-3));
+}
+
+TEST_CASE("profile/log: products that round their inputs are fitted by row") {
+  ProfileLog log;
+  log.add(model::TaskKind::ffn_up, {.streamed_bytes = 1.0}, 1.0);
+  CHECK(!log.samples(model::TaskKind::ffn_up)[0].by_row);
+  const model::Work rounds{.streamed_bytes = 1.0, .format = model::WeightFormat::q8_0};
+  log.add(model::TaskKind::ffn_down, rounds, 1.0);
+  log.add(model::TaskKind::embed, rounds, 1.0);
+  CHECK(log.samples(model::TaskKind::ffn_down)[0].by_row);
+  CHECK(!log.samples(model::TaskKind::embed)[0].by_row);
 }
 
 TEST_CASE("profile/steps: every visit measures every size again, on weights made anew") {
