@@ -190,6 +190,8 @@ std::vector<model::DeviceProfile> measure_profiles(const model::Transformer& tra
               std::ranges::is_sorted(options.rows),
           "a profile has threads, and two sizes of prompts or more, ascending");
   const Clock::time_point start = Clock::now();
+  // First, as memory may not suffice.
+  std::vector<Part> parts = parts_of(transformer, options);
   // As the run's own peak counts memory: RssFile is code and libraries as far as they were touched,
   // RssAnon what was allocated.
   const double idle_heap = field_bytes(kStatus, "RssAnon:");
@@ -203,7 +205,6 @@ std::vector<model::DeviceProfile> measure_profiles(const model::Transformer& tra
     profile.rate[static_cast<std::size_t>(TaskKind::transfer)] = messages.transfer;
     profile.inlined = messages.inlined;
   }
-  std::vector<Part> parts = parts_of(transformer, options);
   measure(parts, options.seconds - seconds_since(start));
   for (std::size_t i = 0; i < profiles.size(); ++i) {
     for (Part& part : parts) {

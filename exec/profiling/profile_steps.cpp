@@ -292,9 +292,9 @@ struct StepMeasurement::State {
       if (bytes <= kPartOfMemory * available.bytes) return;
       if (options.rows.size() <= 2) {
         throw Error("profile of '" + transformer.name + "': needs " +
-                    to_text(model::Bytes{bytes / kPartOfMemory}) + " of memory, " +
-                    available.bound + " has " + to_text(model::Bytes{available.bytes}) +
-                    "; end other programs, or name a smaller model with '--model'");
+                    to_text(model::Bytes{bytes / kPartOfMemory}) + " of memory, expected at most " +
+                    to_text(model::Bytes{available.bytes}) + ", which " + available.bound +
+                    " allows; end other programs, or name a smaller model with '--model'");
       }
       const std::int32_t left_out = options.rows.back();
       lacks_memory =
