@@ -77,7 +77,7 @@ Answer answer_of_any(const Options& options, const planner::Request& request,
   question.progress = [&](const study::BestSoFar& best) { line.show(best, effort.seconds()); };
   {
     const Interruption interruption([&](const std::string&) { effort.interrupt(); }, {},
-                                    std::chrono::minutes(1));
+                                    std::chrono::seconds(10));
     choice = study::choose(question);
   }
   if (choice->contenders.empty() && effort.interrupted())

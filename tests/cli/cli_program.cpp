@@ -63,9 +63,9 @@ void name_strategy(std::vector<std::string>& words) {
   const bool searched =
       std::ranges::find(words, "--strategy=auto") != words.end() ||
       (strategy != words.end() && strategy + 1 != words.end() && *(strategy + 1) == "auto");
-  if (!begins("--strategy")) words.insert(words.end(), {"--strategy", "tensor"});
+  if (!begins("--strategy")) words.insert(words.begin() + 2, {"--strategy", "tensor"});
   if (searched && !begins("--seconds") && !begins("--evaluations"))
-    words.insert(words.end(), {"--seconds", "0"});
+    words.insert(words.begin() + 2, {"--seconds", "0"});
 }
 
 }  // namespace

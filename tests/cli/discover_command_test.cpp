@@ -28,7 +28,7 @@ TEST_CASE("cli/discover: two commands from workers to a plan, and the files are 
     printf 'desk local\nboard 127.0.0.1:%s\n' "$(cat port)" > workers.txt
     "$TANDEM" discover --hosts workers.txt --key home.key --model tiny.json --seconds 0.2 \
       --threads 1 --cache here --out home > discover.out || exit 1
-    "$TANDEM" plan --platform home/platform.xml --profile home --model tiny.json \
+    "$TANDEM" plan --platform home/platform.xml --strategy tensor --profile home --model tiny.json \
       --out plan.json > plan.out || exit 2
     "$TANDEM" simulate plan.json > simulate.out || exit 3
     printf 'desk local\nboard 127.0.0.1:%s\ngone 127.0.0.1:1\n' "$(cat port)" > workers.txt
