@@ -135,6 +135,7 @@ class FlatReader {
     require_positive(document_, at, "speed", host.speed);
     device.flop_rate = model::FlopsPerSecond{host.speed * host.cores};
     std::vector<DiskValues> disks;
+    disks.reserve(host.disks.size());
     for (const ViewedDisk& disk : host.disks) {
       require_positive(document_, at, "a disk with read_bw", disk.read_Bps);
       disks.push_back({disk.name, model::BytesPerSecond{disk.read_Bps}});
