@@ -342,7 +342,7 @@ class FlatReader {
 
   [[nodiscard]] std::string name_of_platform() const {
     for (const xml_node node : document_.root("platform").children()) {
-      const std::string id = node.attribute("id").value();
+      std::string id = node.attribute("id").value();
       if (std::string_view(node.name()) != "config" && !id.empty() &&
           model::fault_of_name(id).empty())
         return id;
