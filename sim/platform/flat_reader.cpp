@@ -135,6 +135,7 @@ class FlatReader {
     require_positive(document_, at, "speed", host.speed);
     device.flop_rate = model::FlopsPerSecond{host.speed * host.cores};
     std::vector<DiskValues> disks;
+    disks.reserve(host.disks.size());
     for (const ViewedDisk& disk : host.disks) {
       require_positive(document_, at, "a disk with read_bw", disk.read_Bps);
       disks.push_back({disk.name, model::BytesPerSecond{disk.read_Bps}});
@@ -341,7 +342,7 @@ class FlatReader {
 
   [[nodiscard]] std::string name_of_platform() const {
     for (const xml_node node : document_.root("platform").children()) {
-      const std::string id = node.attribute("id").value();
+      std::string id = node.attribute("id").value();
       if (std::string_view(node.name()) != "config" && !id.empty() &&
           model::fault_of_name(id).empty())
         return id;

@@ -157,6 +157,8 @@ Json view(const s4u::Engine& engine, const std::string& source, const ViewedPair
 
 SimgridView parse(const Json& json) {
   SimgridView view;
+  view.hosts.reserve(json.at("hosts").size());
+  view.links.reserve(json.at("links").size());
   for (const Json& host : json.at("hosts")) {
     ViewedHost& read = view.hosts.emplace_back();
     read = {.name = host[0], .speed = host[1], .cores = host[2], .properties = host[4]};
