@@ -215,8 +215,7 @@ struct Tls::State {
         break;
       case SSL_R_WRONG_VERSION_NUMBER:
         fault =
-            "it uses no key; start it with --key FILE, or leave --key out here if both are on one "
-            "machine";
+            "it uses no key; start it with --key FILE, or, on one machine, leave --key out here";
         if (is_server) send_alert(socket);
         break;
       default:
