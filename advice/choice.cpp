@@ -1,15 +1,21 @@
 #include "advice/choice.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
+#include <deque>
+#include <exception>
+#include <functional>
 #include <numeric>
 #include <string_view>
+#include <thread>
 
 #include "advice/settings.hpp"
 #include "model/base/error.hpp"
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/galaxy_partition.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/stages.hpp"
@@ -41,7 +47,9 @@ bool is_equal(double seconds, double other) {
 
 class Search {
  public:
-  explicit Search(const Question& question) : question_(&question), answers_(question) {
+  // Copies what it reads: routes of a cluster are found on demand, which threads cannot share.
+  Search(const Question& question, const Strategy& strategy, SearchWatch& watch)
+      : question_(question), strategy_(&strategy), answers_(question_, watch) {
     const Request& request = question.request;
     first_master_ = request.master.empty() ? 0 : request.cluster.find(request.master);
     slowest_first_.resize(request.cluster.devices().size());
@@ -62,58 +70,86 @@ class Search {
     });
   }
 
-  Choice run() {
-    Choice choice{.objective = question_->request.objective};
-    for (const Strategy& strategy : planner::strategies()) {
-      const std::string no = obstacle(strategy);
-      const std::optional<Setting> best = no.empty() ? best_of(strategy) : std::nullopt;
-      if (best) {
-        choice.contenders.push_back(*answers_(*best).contender);
-        settings_.push_back(*best);
-        least_ = std::min(least_, choice.contenders.back().seconds);
-      } else {
-        choice.without.emplace_back(strategy.name, no.empty() ? reason_of(strategy) : no);
-      }
-    }
-    if (choice.contenders.empty()) {
-      if (answers_.refused()) throw Error(*answers_.refused());
-      return choice;
-    }
-    make_shares_for_tiles(choice.contenders);
-    std::vector<std::size_t> order(settings_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto time = [&](std::size_t i) { return choice.contenders[i].seconds; };
-    std::ranges::stable_sort(order, {}, time);
-    const auto size = [&](std::size_t i) { return settings_[i].size(); };
-    auto fewest = order.begin();
-    for (auto at = order.begin(); at != order.end(); ++at) {
-      if (time(*at) * kWorthIt <= time(order.front()) && size(*at) < size(*fewest)) fewest = at;
-    }
-    std::rotate(order.begin(), fewest, fewest + 1);
-    choice.left_out = left_out(settings_[order.front()]);
-    std::vector<Contender> sorted;
-    sorted.reserve(order.size());
-    for (const std::size_t i : order) sorted.push_back(std::move(choice.contenders[i]));
-    for (Contender& one : sorted) one.seconds = answers_.simulated(one);
-    choice.contenders = std::move(sorted);
-    return choice;
+  // Why the strategy is not searched; empty: it is.
+  [[nodiscard]] std::string obstacle() const { return obstacle(*strategy_); }
+  // Why it has no plan.
+  [[nodiscard]] std::string reason() { return answers_(everyone(*strategy_)).reason; }
+  [[nodiscard]] Answers& answers() { return answers_; }
+  [[nodiscard]] const Strategy& strategy() const { return *strategy_; }
+  // The best setting found; nothing without a plan.
+  [[nodiscard]] const std::optional<Setting>& best() const { return best_; }
+  [[nodiscard]] double seconds() { return best_ ? answers_.seconds(*best_) : planner::kNever; }
+  [[nodiscard]] const Contender& contender() { return *answers_(*best_).contender; }
+
+  // Plans for all devices, with default sums and rough shares: for the order of searches.
+  void begin() {
+    const Setting all = everyone(*strategy_);
+    if (std::isfinite(answers_.seconds(all))) best_ = all;
   }
+
+  // Plans for all devices in full, which search() needs anyway if there is nothing else to choose.
+  void plan_everyone() {
+    if (question_.formats.size() > 1 || policies(*strategy_).size() > 1) return;
+    Setting all = everyone(*strategy_);
+    all.thorough = true;
+    if (answers_.seconds(all) < seconds()) best_ = all;
+  }
+
+  // Searches devices, master, format and policy.
+  void search() {
+    best_ = best_of(*strategy_);
+    if (planner::search_ended()) best_ = answers_.fastest();
+  }
+
+  // Devices that share out the weights may be others, or have the only plan. `least` is the best
+  // time of all strategies.
+  void gather(double least) {
+    if (!strategy_->sharding.gather_weights || question_.request.window.blocks.value_or(0) > 0)
+      return;
+    for (Setting setting : {best_.value_or(rough_), everyone_as(rough_)}) {
+      if (setting.size() < 2) continue;
+      setting.gathers_weights = true;
+      setting.thorough = false;
+      if (answers_.seconds(setting) * kHardlySlower > least) continue;
+      setting.thorough = true;
+      if (answers_.seconds(setting) < seconds() * kEqualTimes) best_ = setting;
+    }
+  }
+
+  // Has heads and columns found for the tiles of the plan where that may change the best of all
+  // strategies, whose time is `least`: the planner finds them for one tile, and then the tiles that
+  // are best for them.
+  void make_shares_for_tiles(double least) {
+    if (!best_) return;
+    const Setting setting = *best_;
+    const std::int32_t tiles = contender().plan.tiles;
+    if (!strategy_->sharding.splits_heads() || tiles < 2 || seconds() * kSavedByTiles > least)
+      return;
+    for (Setting one : {setting, everyone_as(setting)}) {
+      one.thorough = true;
+      one.tiles = tiles;
+      if (answers_.seconds(one) < seconds() * kEqualTimes) best_ = one;
+    }
+  }
+
+  // Evaluates each unused device added to the best plan; one of several equal devices.
+  std::vector<LeftOut> left_out() { return left_out(*best_); }
 
  private:
   [[nodiscard]] std::string obstacle(const Strategy& strategy) const {
-    if (question_->request.window.blocks.value_or(0) > 0 && !strategy.sharding.may_stream())
+    if (question_.request.window.blocks.value_or(0) > 0 && !strategy.sharding.may_stream())
       return "streams no weights";
-    if (question_->served && strategy.sharding.splits_positions()) return "serves one request";
-    if (question_->served && question_->served->steps > 1 && !strategy.sharding.splits_layers())
+    if (question_.served && strategy.sharding.splits_positions()) return "serves one request";
+    if (question_.served && question_.served->steps > 1 && !strategy.sharding.splits_layers())
       return "works on one step at a time";
     if (strategy.sharding.splits_positions()) {
-      for (const model::DeviceProfile& profile : question_->request.profiles) {
+      for (const model::DeviceProfile& profile : question_.request.profiles) {
         if (profile.rate_of(model::TaskKind::merge, model::WeightFormat::f32) == nullptr)
           return "profile '" + profile.source +
                  "' has no rate for 'merge', which it needs; measure the profile again";
       }
     }
-    if (question_->request.head == planner::HeadPlacement::split &&
+    if (question_.request.head == planner::HeadPlacement::split &&
         !strategy.sharding.may_split_head())
       return "keeps the LM head at the master";
     if (slowest_first_.size() == 1 && !strategy.sharding.is_local())
@@ -122,7 +158,7 @@ class Search {
   }
 
   [[nodiscard]] const std::string& name(DeviceIndex d) const {
-    return question_->request.cluster.devices()[static_cast<std::size_t>(d)].name;
+    return question_.request.cluster.devices()[static_cast<std::size_t>(d)].name;
   }
 
   [[nodiscard]] Setting everyone(const Strategy& strategy) const {
@@ -142,20 +178,16 @@ class Search {
     return setting;
   }
 
-  [[nodiscard]] std::string reason_of(const Strategy& strategy) {
-    return answers_(everyone(strategy)).reason;
-  }
-
   [[nodiscard]] std::vector<const Policy*> policies(const Strategy& strategy) const {
-    if (!question_->served) return {nullptr};
-    if (question_->served->policy != nullptr) return {question_->served->policy};
+    if (!question_.served) return {nullptr};
+    if (question_.served->policy != nullptr) return {question_.served->policy};
     std::vector<const Policy*> all;
     for (const Policy& policy : planner::policies()) {
       // The throughput needs stages. One request at a time gives no higher rate, but each may take
       // less time than together with others.
-      const bool one_by_one = question_->request.objective != planner::Objective::throughput &&
-                              question_->served->steps <= 1;
-      if (!planner::serves(policy, question_->served->chunk)) continue;
+      const bool one_by_one = question_.request.objective != planner::Objective::throughput &&
+                              question_.served->steps <= 1;
+      if (!planner::serves(policy, question_.served->chunk)) continue;
       if ((policy.several() || one_by_one) &&
           (!policy.alone() || strategy.sharding.splits_layers()))
         all.push_back(&policy);
@@ -165,7 +197,7 @@ class Search {
   }
 
   [[nodiscard]] std::vector<DeviceIndex> masters() const {
-    if (!question_->request.master.empty()) return {first_master_};
+    if (!question_.request.master.empty()) return {first_master_};
     std::vector<DeviceIndex> fastest(slowest_first_.rbegin(), slowest_first_.rend());
     fastest.resize(std::min(fastest.size(), kMostMoved));
     if (std::ranges::find(fastest, first_master_) == fastest.end())
@@ -267,14 +299,14 @@ class Search {
   [[nodiscard]] std::vector<DeviceIndex> least_memory_first() const {
     std::vector<DeviceIndex> order = slowest_first_;
     std::ranges::stable_sort(order, {}, [&](DeviceIndex d) {
-      return question_->request.cluster.devices()[static_cast<std::size_t>(d)].memory.value();
+      return question_.request.cluster.devices()[static_cast<std::size_t>(d)].memory.value();
     });
     return order;
   }
 
   std::optional<Setting> best_of(const Strategy& strategy) {
     Setting best = everyone(strategy);
-    for (std::size_t format = 0; format < std::max<std::size_t>(1, question_->formats.size());
+    for (std::size_t format = 0; format < std::max<std::size_t>(1, question_.formats.size());
          ++format) {
       for (const Policy* const policy : policies(strategy)) {
         Setting all = everyone(strategy);
@@ -285,6 +317,7 @@ class Search {
         }
       }
     }
+    rough_ = best;
     std::optional<Setting> answered;
     for (Setting setting : promising(best)) {
       setting.thorough = true;
@@ -292,39 +325,7 @@ class Search {
       if (!answered || answers_.seconds(setting) < answers_.seconds(*answered) * kEqualTimes)
         answered = setting;
     }
-    if (!strategy.sharding.gather_weights || question_->request.window.blocks.value_or(0) > 0)
-      return answered;
-    // Devices that share out the weights may be others, or have the only plan.
-    for (Setting setting : {answered.value_or(best), everyone_as(best)}) {
-      if (setting.size() < 2) continue;
-      setting.gathers_weights = true;
-      setting.thorough = false;
-      if (answers_.seconds(setting) * kHardlySlower > least_) continue;
-      setting.thorough = true;
-      if (answers_.seconds(setting) <
-          (answered ? answers_.seconds(*answered) : planner::kNever) * kEqualTimes)
-        answered = setting;
-    }
     return answered;
-  }
-
-  // Has heads and columns found for the tiles of each contender whose place that may change: the
-  // planner finds them for one tile, and then the tiles that are best for them.
-  void make_shares_for_tiles(std::vector<Contender>& contenders) {
-    for (std::size_t i = 0; i < contenders.size(); ++i) {
-      const Setting setting = settings_[i];
-      const std::int32_t tiles = contenders[i].plan.tiles;
-      if (!setting.strategy->sharding.splits_heads() || tiles < 2 ||
-          contenders[i].seconds * kSavedByTiles > least_)
-        continue;
-      for (Setting one : {setting, everyone_as(setting)}) {
-        one.thorough = true;
-        one.tiles = tiles;
-        if (answers_.seconds(one) >= answers_.seconds(settings_[i]) * kEqualTimes) continue;
-        settings_[i] = one;
-        contenders[i] = *answers_(one).contender;
-      }
-    }
   }
 
   // Returns all devices, `best`, and those of the other evaluated settings that are hardly slower:
@@ -354,7 +355,6 @@ class Search {
     return found;
   }
 
-  // Evaluates each unused device added to `best`; one of several equal devices.
   std::vector<LeftOut> left_out(const Setting& best) {
     std::vector<LeftOut> all;
     std::vector<double> quick;
@@ -380,17 +380,126 @@ class Search {
     return all;
   }
 
-  const Question* question_;
+  Question question_;
+  const Strategy* strategy_;
   Answers answers_;
   std::vector<DeviceIndex> slowest_first_;
   DeviceIndex first_master_ = 0;
-  std::vector<Setting> settings_;   // of the contenders, as they were found
-  double least_ = planner::kNever;  // of their times
+  Setting rough_;                // the best of the local search
+  std::optional<Setting> best_;  // of all that was planned
 };
+
+// Calls `work` for each of `searches`, in order, on up to `threads` threads. Rethrows the error of
+// the first one that has one.
+void for_each(const std::vector<Search*>& searches, planner::SearchEffort& effort,
+              std::size_t threads, const std::function<void(Search&)>& work) {
+  std::vector<std::exception_ptr> errors(searches.size());
+  std::atomic<std::size_t> next = 0;
+  const auto run = [&] {
+    const planner::EffortScope scope(effort);
+    for (std::size_t i = next++; i < searches.size(); i = next++) {
+      try {
+        work(*searches[i]);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min(threads, searches.size()); ++i) others.emplace_back(run);
+    run();
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+// Returns how many strategies are searched at once. Variation is replayed in a child process, which
+// only one thread may start.
+std::size_t threads_for(const Question& question, const planner::SearchEffort& effort) {
+  const bool alone =
+      effort.is_limited_by_evaluations() || !model::variation(question.request.cluster).empty();
+  return alone ? 1 : std::max(1U, std::thread::hardware_concurrency());
+}
+
+void sort_by_time(std::vector<Search*>& searches) {
+  std::ranges::stable_sort(searches, {}, [](Search* one) { return one->seconds(); });
+}
+
+// Ranks the searches' best plans: the fastest first, unless another is as fast to 0.1% and needs
+// fewer devices.
+std::vector<Search*> ranked(std::vector<Search*> order) {
+  sort_by_time(order);
+  auto fewest = order.begin();
+  for (auto at = order.begin(); at != order.end(); ++at) {
+    if ((*at)->seconds() * kWorthIt <= order.front()->seconds() &&
+        (*at)->best()->size() < (*fewest)->best()->size())
+      fewest = at;
+  }
+  std::rotate(order.begin(), fewest, fewest + 1);
+  return order;
+}
 
 }  // namespace
 
-Choice choose(const Question& question) { return Search(question).run(); }
+Choice choose(const Question& question) {
+  planner::SearchEffort unlimited;
+  planner::SearchEffort& effort = question.effort != nullptr ? *question.effort : unlimited;
+  SearchWatch watch(effort, question.progress);
+  std::deque<Search> searches;  // by strategy
+  std::vector<Search*> possible;
+  for (const Strategy& strategy : planner::strategies()) {
+    Search& search = searches.emplace_back(question, strategy, watch);
+    if (search.obstacle().empty()) possible.push_back(&search);
+  }
+  const std::size_t threads = threads_for(question, effort);
+  const auto least = [&] {
+    double seconds = planner::kNever;
+    for (Search* const one : possible) seconds = std::min(seconds, one->seconds());
+    return seconds;
+  };
+  for_each(possible, effort, threads, [](Search& one) { one.begin(); });
+  sort_by_time(possible);
+  std::vector<Search*> close;
+  for (Search* const one : possible) {
+    if (one->best() && one->seconds() * kHardlySlower <= least()) close.push_back(one);
+  }
+  for_each(close, effort, threads, [](Search& one) { one.plan_everyone(); });
+  sort_by_time(possible);
+  for_each(possible, effort, threads, [](Search& one) { one.search(); });
+  for_each(possible, effort, threads, [all = least()](Search& one) { one.gather(all); });
+  for_each(possible, effort, threads,
+           [all = least()](Search& one) { one.make_shares_for_tiles(all); });
+
+  Choice choice{.objective = question.request.objective};
+  std::vector<Search*> found;
+  std::optional<Error> refused;
+  const planner::EffortScope scope(effort);
+  for (Search& search : searches) {
+    const std::string no = search.obstacle();
+    if (no.empty() && search.best()) {
+      found.push_back(&search);
+    } else {
+      choice.without.emplace_back(search.strategy().name, no.empty() ? search.reason() : no);
+    }
+    if (!refused) refused = search.answers().refused();
+  }
+  if (found.empty()) {
+    if (refused) throw Error(*refused);
+  } else {
+    found = ranked(std::move(found));
+    if (!effort.ended()) choice.left_out = found.front()->left_out();
+  }
+  choice.to_the_end = !effort.ended();
+  for (Search* const one : found) {
+    Contender& contender = choice.contenders.emplace_back(one->contender());
+    if (choice.to_the_end) contender.seconds = one->answers().simulated(contender);
+  }
+  choice.evaluations = effort.evaluations();
+  choice.elapsed_s = effort.seconds();
+  return choice;
+}
 
 std::string why_first(const Choice& choice) {
   require(choice.contenders.size() > 1, "why_first: a runner-up");

@@ -2,15 +2,27 @@
 
 // The best strategy, devices, master, formats and policy: `tandem plan --strategy auto`.
 
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "advice/prediction.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/search/search.hpp"
 
 namespace tandem::study {
+
+// The best plan so far of a search for the best strategy.
+struct BestSoFar {
+  double seconds = std::numeric_limits<double>::infinity();  // by the objective; infinite: no plan
+  std::string strategy{};
+  std::ptrdiff_t devices = 0;
+  std::size_t candidates = 0;  // settings planned so far
+};
 
 struct Question {
   // Its objective decides; a master that it names is kept. Its strategy, partition, allreduce and
@@ -20,6 +32,10 @@ struct Question {
   // Many requests (policy null: any; without a schedule); nothing: the one of request.workload.
   std::optional<ServedWorkload> served{};
   bool best_chunk = false;  // many requests: also searches the chunk
+  // Limits the search, and counts its evaluations; null: to the end. Outlives the search.
+  planner::SearchEffort* effort = nullptr;
+  // Called after each planned setting, by one thread at a time.
+  std::function<void(const BestSoFar&)> progress{};
 };
 
 // The best plan of one strategy.
@@ -46,6 +62,9 @@ struct Choice {
   std::vector<LeftOut> left_out{};  // by the first contender
   // Strategies without a plan, and the first line of the reason.
   std::vector<std::pair<std::string, std::string>> without{};
+  std::int64_t evaluations = 0;  // predictions that the search made
+  double elapsed_s = 0.0;
+  bool to_the_end = true;  // false: the search ended at a limit of Question::effort
 };
 
 // Makes plans with every strategy, each with its best shares, collectives and tiles, and ranks them
@@ -57,6 +76,11 @@ struct Choice {
 // (decision 0041 has the frequency), but is no slower than the plan for all devices and the first
 // master. With a requested window, strategies that cannot stream weights are skipped. Throws Error
 // as make_plan does.
+//   Strategies are searched side by side on the machine's processors: first all devices of each,
+// then local searches, the most promising first. To the end, the result does not depend on the
+// number of processors. At a limit of `effort` the search returns the best plan of each strategy so
+// far, by sim::evaluate_fair, and no devices left out; limits apply once there is a plan. A limit
+// of evaluations makes it search on one thread, so that it always ends at the same plan.
 [[nodiscard]] Choice choose(const Question& question);
 
 // Returns why the first contender beats the runner-up, for users: one sentence without a full stop.

@@ -7,6 +7,7 @@
 
 #include "advice/prediction.hpp"
 #include "model/cluster/cluster_edit.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/serving/chunk_search.hpp"
@@ -133,6 +134,20 @@ std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
       .plan = std::get<Plan>(std::move(made)), .policy = setting.policy, .chunk = served.chunk};
 }
 
+void SearchWatch::planned(const Setting& setting, const Answer& answer) {
+  const std::scoped_lock lock(mutex_);
+  ++best_.candidates;
+  if (answer.contender) {
+    effort_->has_plan();
+    if (answer.contender->seconds < best_.seconds) {
+      best_.seconds = answer.contender->seconds;
+      best_.strategy = setting.strategy->name;
+      best_.devices = setting.size();
+    }
+  }
+  if (progress_) progress_(best_);
+}
+
 Answer Answers::found(const Setting& setting) {
   std::optional<Request> request;
   try {
@@ -141,6 +156,7 @@ Answer Answers::found(const Setting& setting) {
     return {.contender = {}, .reason = first_line(error.what())};
   }
   if (!setting.thorough) {
+    request->window.search = false;
     const planner::WindowRequest window = request->window;
     if (!window.blocks) request->window = {.blocks = 0, .retain = {}};
     Answer resident = best_with(setting, *request, std::nullopt);
@@ -150,20 +166,23 @@ Answer Answers::found(const Setting& setting) {
     return best_with(setting, *request, std::nullopt);
   }
   Answer best = best_with(setting, *request, std::nullopt);
-  const auto faster = [&](Answer other) {
+  const auto faster = [&](const std::string_view sums) {
+    if (best.contender && planner::search_ended()) return;
+    Answer other = best_with(setting, *request,
+                             sums.empty() ? std::nullopt : std::optional(std::string(sums)));
     if (!other.contender) return;
     if (!best.contender || other.contender->seconds < best.contender->seconds)
       best = std::move(other);
   };
   if (setting.strategy->sharding.splits_layers()) {
     request->rounds.reset();  // more than one only where weights stream
-    faster(best_with(setting, *request, std::nullopt));
+    faster({});
     request->rounds = 1;
     if (has_near_groups(*request)) {
       request->groups = "auto";
       for (const std::string_view prompts : {std::string_view(), planner::kGalaxyGroups}) {
         request->group_strategy = prompts;
-        faster(best_with(setting, *request, std::string(planner::kAutoAllreduce)));
+        faster(planner::kAutoAllreduce);
       }
     }
   }
@@ -172,7 +191,7 @@ Answer Answers::found(const Setting& setting) {
     for (const planner::DecodeMoves moves : setting.strategy->moves()) {
       if (moves == planner::DecodeMoves::queries) continue;
       request->decode_moves = moves;
-      faster(best_with(setting, *request, std::nullopt));
+      faster({});
     }
     if (best.contender) request->decode_moves = best.contender->plan.decode_moves;
   }
@@ -181,7 +200,7 @@ Answer Answers::found(const Setting& setting) {
     request->window = {.blocks = 0, .retain = {}};
   // Sums are chosen before tiles, by trials of a few steps: those that the strategy has by itself
   // may still be faster.
-  faster(best_with(setting, *request, std::string(planner::kAutoAllreduce)));
+  faster(planner::kAutoAllreduce);
   return best;
 }
 
@@ -207,8 +226,14 @@ Answer Answers::best_with(const Setting& setting, Request& request,
 const Answer& Answers::operator()(const Setting& setting) {
   const auto at = known_.find(setting.key());
   if (at != known_.end()) return at->second;
+  if (planner::search_ended()) {
+    static const Answer none{.contender = {}, .reason = "the search ended before it"};
+    return none;
+  }
   asked_.push_back(setting);
-  return known_.emplace(setting.key(), found(setting)).first->second;
+  const Answer& answer = known_.emplace(setting.key(), found(setting)).first->second;
+  watch_->planned(setting, answer);
+  return answer;
 }
 
 // Returns nothing for an impossible setting, whose devices do not reach each other.
@@ -225,6 +250,18 @@ std::optional<Answers::PlanKey> Answers::plan_key(const Setting& setting) const 
   }
 }
 
+std::optional<Setting> Answers::fastest() {
+  std::optional<Setting> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Setting& setting : asked_) {
+    const Answer& of = known_.at(setting.key());
+    if (!of.contender || of.contender->seconds >= least) continue;
+    least = of.contender->seconds;
+    best = setting;
+  }
+  return best;
+}
+
 double Answers::seconds(const Setting& setting) {
   const auto planned = [&] {
     const Answer& of = (*this)(setting);
@@ -232,7 +269,7 @@ double Answers::seconds(const Setting& setting) {
   };
   if (known_.contains(setting.key())) return planned();
   std::optional<PlanKey> like = plan_key(setting);
-  if (!like) return planned();
+  if (!like || planner::search_ended()) return planned();
   const auto known = std::ranges::find(known_plans_, *like, &std::pair<PlanKey, double>::first);
   if (known != known_plans_.end()) return known->second;
   return known_plans_.emplace_back(std::move(*like), planned()).second;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,17 +42,33 @@ struct Answer {
   std::string reason;  // for which there is none
 };
 
-// The best plans of settings, each made once.
+// The best plan so far of all strategies, for threads that search one each.
+class SearchWatch {
+ public:
+  SearchWatch(planner::SearchEffort& effort, std::function<void(const BestSoFar&)> progress)
+      : effort_(&effort), progress_(std::move(progress)) {}
+  void planned(const Setting& setting, const Answer& answer);
+
+ private:
+  planner::SearchEffort* effort_;
+  std::function<void(const BestSoFar&)> progress_;
+  std::mutex mutex_;
+  BestSoFar best_;
+};
+
+// The best plans of settings, each made once. Once the search has ended, other settings have none.
 class Answers {
  public:
-  // `question` outlives it.
-  explicit Answers(const Question& question) : question_(&question) {}
+  // `question` and `watch` outlive it.
+  Answers(const Question& question, SearchWatch& watch) : question_(&question), watch_(&watch) {}
 
   // Throws Error as the planner does for a single request. For many, the error becomes the reason:
   // some strategies do not serve them.
   const Answer& operator()(const Setting& setting);
   // Returns the seconds; infinite without a plan. Settings that differ in names only share a plan.
   [[nodiscard]] double seconds(const Setting& setting);
+  // Returns the fastest of all planned settings; nothing without a plan.
+  [[nodiscard]] std::optional<Setting> fastest();
   // Returns SimGrid's prediction; all others come from sim::evaluate_fair, equal to 1e-9.
   [[nodiscard]] double simulated(const Contender& contender) const;
   // Returns the planned settings in order.
@@ -81,6 +98,7 @@ class Answers {
   [[nodiscard]] std::optional<PlanKey> plan_key(const Setting& setting) const;
 
   const Question* question_;
+  SearchWatch* watch_;
   std::vector<std::pair<PlanKey, double>> known_plans_;  // and the seconds
   std::map<decltype(Setting().key()), Answer> known_;
   std::vector<Setting> asked_;

@@ -18,6 +18,7 @@
   ROW(compare, start, nothing, "compare predictions and runs of one plan")                        \
   ROW(profile, devices, nothing, "measure this machine's speed")                                  \
   ROW(worker, devices, nothing, "be a device for 'tandem run --hosts'")                           \
+  ROW(pair, devices, nothing, "give the key of a group of devices to another one, by a code")     \
   ROW(discover, devices, simulator,                                                               \
       "measure devices and links of workers into a platform and profiles")                        \
   ROW(testbed, devices, simulator, "run plans over a scenario as a real network of this machine") \

@@ -284,6 +284,7 @@ int discover_command(const Arguments& arguments, std::ostream& out) {
   options.settle();
   if (list) discovery.hosts = exec::parse_host_list(read_file(*list), *list);
   static_cast<void>(make_folder(folder));
+  for (const char* name : {"platform.xml", "hosts.txt"}) check_writable(folder / name);
 
   Ending ending;
   // Before there is any other thread.
@@ -301,6 +302,10 @@ int discover_command(const Arguments& arguments, std::ostream& out) {
   if (found.devices.size() > 1) network = exec::infer_network(found.network);
   write_all(folder, found, network);
   for (const std::string& fault : found.faults) std::cerr << "tandem discover: " << fault << '\n';
+  if (!found.faults.empty())
+    std::cerr << "tandem discover: " << folder.string()
+              << " is written without what failed, and has " << found.devices.size()
+              << (found.devices.size() == 1 ? " device\n" : " devices\n");
   if (!quiet) {
     print_discovery(found, network, out);
     print_next_command(folder, model_name, format, out);

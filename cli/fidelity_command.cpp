@@ -27,6 +27,8 @@
 #include "cli/version.hpp"
 #include "cli/views/interruption.hpp"
 #include "exec/kernels/kernels_here.hpp"
+#include "exec/testbed/memory_groups.hpp"
+#include "exec/testbed/testbed.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/units.hpp"
@@ -63,8 +65,9 @@ std::string way_help() {
 
 struct Matrix {
   study::Half half = study::Half::shown;
-  std::size_t size = 0;             // configurations of the half
-  std::vector<MatrixJob> wanted{};  // those that are asked for, in their order
+  std::size_t size = 0;                // configurations of the half
+  std::vector<MatrixJob> wanted{};     // those that are asked for, in their order
+  std::vector<std::string> skipped{};  // "NAME: why it cannot be run in the way that is asked for"
 };
 
 Matrix asked_matrix(const Options& options, study::Half half) {
@@ -74,10 +77,17 @@ Matrix asked_matrix(const Options& options, study::Half half) {
   Matrix matrix{.half = half, .size = configurations.size()};
   for (study::Configuration& one : configurations) {
     if (one.name().find(only) == std::string::npos) continue;
+    std::string obstacle;
     const auto way = std::ranges::find_if(run_ways(), [&](const RunWay& row) {
-      return (asked == "auto" || asked == row.name) && row.applies(one);
+      if (asked != "auto" && asked != row.name) return false;
+      obstacle = row.obstacle(one);
+      return obstacle.empty();
     });
-    if (way != run_ways().end()) matrix.wanted.push_back({std::move(one), &*way});
+    if (way == run_ways().end()) {
+      matrix.skipped.push_back(one.name() + ": " + asked + ": " + obstacle);
+    } else {
+      matrix.wanted.push_back({std::move(one), &*way});
+    }
   }
   if (matrix.wanted.empty())
     throw Error(
@@ -107,7 +117,8 @@ std::vector<std::pair<std::string, std::string>> facts_of(
        {std::pair("recorder", "recorded by"), std::pair("machine", "machine"),
         std::pair("kernels", "kernels"), std::pair("instruction_sets", "instruction sets"),
         std::pair("integer_kernels", "integer kernels"), std::pair("kind", "kind of results"),
-        std::pair("pace", "pace")}) {
+        std::pair("pace", "pace"), std::pair("tcp", "TCP of the testbed"),
+        std::pair("testbed_memory", "memory of the testbed's devices")}) {
     std::set<std::string> values;
     for (const study::Recording& one : recordings) {
       if (const auto found = one.environment.find(key); found != one.environment.end())
@@ -156,9 +167,10 @@ std::string progress_text(const study::Recording& recording) {
   return text + " drift " + study::size_text(100.0 * recording.reference.drift());
 }
 
-int list(const std::vector<MatrixJob>& jobs, std::ostream& out) {
-  for (const MatrixJob& job : jobs)
+int list(const Matrix& matrix, std::ostream& out) {
+  for (const MatrixJob& job : matrix.wanted)
     out << job.configuration.name() << "  " << job.way->name << '\n';
+  for (const std::string& one : matrix.skipped) out << "skipped: " << one << '\n';
   return 0;
 }
 
@@ -187,6 +199,7 @@ class Pass {
     }
   }
   [[nodiscard]] Subcommands& commands() { return commands_; }
+  [[nodiscard]] const std::string& tcp() const { return sitting_.tcp; }
   [[nodiscard]] const std::vector<std::string>& failed() const { return failed_; }
 
  private:
@@ -211,14 +224,16 @@ class Pass {
 
 // Throws Error for a recording of a job that was run in another way than is asked for.
 void check_ways(const RecordingsFolder& store, const std::vector<study::Recording>& recordings,
-                const std::vector<MatrixJob>& wanted) {
+                const std::vector<MatrixJob>& wanted, const std::string& tcp) {
   for (const MatrixJob& job : wanted) {
-    const auto found =
-        std::ranges::find(recordings, job.configuration.name(), &study::Recording::configuration);
-    if (found != recordings.end() && found->way != job.way->name)
-      throw Error(store.path_of(found->configuration).string() + ": run in way '" + found->way +
-                  "', expected '" + std::string(job.way->name) +
-                  "'; give another folder with '--out', or remove it");
+    const std::string way = recorded_way(*job.way, tcp);
+    const std::string file =
+        study::Recording::file_name(job.configuration.name(), way, job.way->over_tcp);
+    const auto found = std::ranges::find(
+        recordings, file, [](const study::Recording& one) { return one.file_name(); });
+    if (found != recordings.end() && found->way != way)
+      throw Error(store.path_of(*found).string() + ": run in way '" + found->way + "', expected '" +
+                  way + "'; give another folder with '--out', or remove it");
   }
 }
 
@@ -233,12 +248,15 @@ void check_complete(const Pass& pass, const fs::path& folder, bool interrupted) 
 }
 
 std::vector<MatrixJob> without_recording(const std::vector<MatrixJob>& wanted,
-                                         const std::vector<study::Recording>& recordings) {
+                                         const std::vector<study::Recording>& recordings,
+                                         const std::string& tcp) {
   std::set<std::string> recorded;
-  for (const study::Recording& one : recordings) recorded.insert(one.configuration);
+  for (const study::Recording& one : recordings) recorded.insert(one.file_name());
   std::vector<MatrixJob> left = wanted;
-  std::erase_if(left,
-                [&](const MatrixJob& job) { return recorded.contains(job.configuration.name()); });
+  std::erase_if(left, [&](const MatrixJob& job) {
+    return recorded.contains(study::Recording::file_name(
+        job.configuration.name(), recorded_way(*job.way, tcp), job.way->over_tcp));
+  });
   return left;
 }
 
@@ -246,15 +264,25 @@ int run_matrix(const Matrix& matrix, const fs::path& folder, bool quiet, Pass& p
                const RecordingsFolder& store, std::ostream& out) {
   std::vector<study::Recording> recordings = store.read(matrix.half);
   check_recorder(store, recordings, recorder_here());
-  check_ways(store, recordings, matrix.wanted);
-  pass.record_all(without_recording(matrix.wanted, recordings), recordings);
+  check_ways(store, recordings, matrix.wanted, pass.tcp());
+  const auto wants_tcp = [](const MatrixJob& job) { return job.way->over_tcp; };
+  const std::vector<MatrixJob> missing = without_recording(matrix.wanted, recordings, pass.tcp());
+  const bool uses_testbed = std::ranges::any_of(missing, wants_tcp);
+  if (uses_testbed) exec::check_testbed_rights();
+  pass.record_all(missing, recordings);
   // A signal after this is for the report, which takes a moment.
   const bool interrupted = pass.commands().interrupted();
-  const std::size_t left = without_recording(matrix.wanted, recordings).size();
-  std::ranges::sort(recordings, {}, &study::Recording::configuration);
-  write_report(folder, matrix, recordings, pass.failed());
+  // Of a testbed that was killed with its command.
+  if (interrupted && uses_testbed) exec::remove_memory_groups();
+  const std::size_t left = without_recording(matrix.wanted, recordings, pass.tcp()).size();
+  std::ranges::sort(recordings, {}, [](const study::Recording& one) { return one.file_name(); });
+  std::vector<std::string> unrecorded = pass.failed();
+  unrecorded.insert(unrecorded.end(), matrix.skipped.begin(), matrix.skipped.end());
+  write_report(folder, matrix, recordings, unrecorded);
   if (!quiet) {
     print_fidelity(recordings, out);
+    if (!matrix.skipped.empty())
+      out << matrix.skipped.size() << " configurations were skipped, see --list or the report\n";
     if (left > 0) out << left << " configurations are left; the same command goes on with them\n";
     out << "report: " << (folder / "report.html").string() << '\n';
   }
@@ -278,6 +306,8 @@ Options parsed(const Arguments& arguments) {
             {"set-aside", "", "the half that is set aside, instead of the other"},
             {"only", "TEXT", "configurations whose name contains it [all]"},
             {"way", "WAY", ways},
+            {"tcp", "HOW",
+             "with --way testbed: system, warm or pinned, as in `testbed run` [system]"},
             {"seconds", "S", "begin no configuration after so many seconds [no limit]"},
             {"runs", "N", "runs of a configuration [5]"},
             {"profile-seconds", "S", "about how long each of its two profiles may take [3]"},
@@ -299,13 +329,15 @@ int fidelity_command(const Arguments& arguments, std::ostream& out) {
       .folder = options.text_or("out", "fidelity"),
       .recorder = recorder_here(),
       .runs = static_cast<int>(options.integer_or("runs", 5, 1, 1000)),
-      .profile_seconds = options.number_or("profile-seconds", 3.0, 0.1, 3600.0)};
+      .profile_seconds = options.number_or("profile-seconds", 3.0, 0.1, 3600.0),
+      .tcp = options.choice_or("tcp", "system", {"system", "warm", "pinned"})};
   constexpr double kNoLimit = 1e9;
   const double seconds = options.number_or("seconds", kNoLimit, 0.0, kNoLimit);
   const RecordingsFolder store(sitting.folder / "recordings");
   if (const auto replayed = options.text("replay")) {
-    options.refuse({"out", "only", "way", "seconds", "runs", "profile-seconds", "list", "quiet"},
-                   "with '--replay', which runs nothing");
+    options.refuse(
+        {"out", "only", "way", "tcp", "seconds", "runs", "profile-seconds", "list", "quiet"},
+        "with '--replay', which runs nothing");
     const bool update = options.has("update");
     options.settle();
     Subcommands commands;
@@ -318,11 +350,13 @@ int fidelity_command(const Arguments& arguments, std::ostream& out) {
   }
   options.refuse({"update"}, "without '--replay'");
   const Matrix matrix = asked_matrix(options, half);
+  if (!matrix.wanted.front().way->over_tcp)
+    options.refuse({"tcp"}, "without '--way testbed', which has TCP on its links");
   if (options.has("list")) {
     options.refuse({"out", "seconds", "runs", "profile-seconds", "quiet"},
                    "with '--list', which runs nothing");
     options.settle();
-    return list(matrix.wanted, out);
+    return list(matrix, out);
   }
   const bool quiet = options.has("quiet");
   options.settle();

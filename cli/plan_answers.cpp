@@ -4,6 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "cli/views/interruption.hpp"
+#include "cli/views/progress_view.hpp"
+#include "model/base/error.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/search/drop_search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -55,7 +59,10 @@ Answer answer_within(const planner::Request& request, MeasuredLoss& loss, const 
 
 Answer answer_of_any(const Options& options, const planner::Request& request,
                      std::vector<model::WeightFormats> formats, std::optional<Served>& served,
+                     const planner::SearchEffort::Limits& limits,
                      std::optional<study::Choice>& choice) {
+  planner::SearchEffort effort(limits);
+  BestSoFarLine line(!options.has("quiet"));
   study::Question question{.request = request, .formats = std::move(formats)};
   if (served) {
     question.served =
@@ -66,7 +73,15 @@ Answer answer_of_any(const Options& options, const planner::Request& request,
                               .schedule = {}};
     question.best_chunk = served->best_chunk;
   }
-  choice = study::choose(question);
+  question.effort = &effort;
+  question.progress = [&](const study::BestSoFar& best) { line.show(best, effort.seconds()); };
+  {
+    const Interruption interruption([&](const std::string&) { effort.interrupt(); }, {},
+                                    std::chrono::seconds(10));
+    choice = study::choose(question);
+  }
+  if (choice->contenders.empty() && effort.interrupted())
+    throw Error("interrupted before a first plan was found");
   if (!choice->contenders.empty()) {
     const study::Contender& first = choice->contenders.front();
     if (served) {

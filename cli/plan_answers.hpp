@@ -12,6 +12,7 @@
 #include "cli/flags/workload_flags.hpp"
 #include "cli/views/drop_view.hpp"
 #include "model/transformer/weight_format.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/search/moves_choice.hpp"
 #include "planner/search/search.hpp"
@@ -32,11 +33,14 @@ using Answer = std::variant<planner::Plan, planner::Infeasible>;
 [[nodiscard]] Answer answer_within(const planner::Request& request, MeasuredLoss& loss,
                                    const Bounded& bounded, std::optional<DropAnswer>& drop);
 
-// The best plan of all strategies; `choice` is set to their ranking, policy and chunk of `served`
-// to the best ones. Infeasible: why each strategy has none.
+// The best plan of all strategies within `limits`; `choice` is set to their
+// ranking, policy and chunk of `served` to the best ones. Infeasible: why each strategy has none.
+// Draws a line of progress on a terminal; Ctrl-C takes the best plan so far. Throws Error if there
+// is none yet.
 [[nodiscard]] Answer answer_of_any(const Options& options, const planner::Request& request,
                                    std::vector<model::WeightFormats> formats,
                                    std::optional<Served>& served,
+                                   const planner::SearchEffort::Limits& limits,
                                    std::optional<study::Choice>& choice);
 
 // The plan on the fewest devices; `few` is set to why not on fewer.

@@ -17,9 +17,11 @@
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/plan_flags.hpp"
 #include "cli/flags/plan_workload.hpp"
+#include "cli/flags/platform_flags.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "cli/plan_answers.hpp"
+#include "cli/views/answer_view.hpp"
 #include "cli/views/bound_view.hpp"
 #include "cli/views/drop_view.hpp"
 #include "cli/views/next_commands.hpp"
@@ -103,22 +105,20 @@ void check_files(const Options& options, const std::string& platform, const std:
   files.check();
 }
 
-}  // namespace
+// What flags say of the strategy `chosen`, called `name`. Throws Usage for those without effect.
+struct StrategyFlags {
+  std::string groups{};
+  bool galaxy_groups = false;
+  std::optional<planner::DecodeMoves> moves{};  // nothing: the fastest
+  std::string with_split{};                     // the strategy of `--sp tp`
+  std::string sp{};
+  bool gathers = false;
+  std::string collective{};
+};
 
-int plan_command(const Arguments& arguments, std::ostream& out) {
-  Options options(plan_syntax(), arguments);
-  const Shown show = shown(options);
-  const std::string platform = find_platform(options.required("platform")).string();
-  const std::string model_name = options.required("model");
-
-  std::vector<std::string_view> known;
-  for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
-  known.push_back(kAutoStrategy);
-  const std::string strategy = options.choice_or("strategy", "tensor", known);
-  const bool any = strategy == kAutoStrategy;
-  if (any) refuse_with_any(options);
-  const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
-  const std::string undivided = "with strategy '" + strategy + "'";
+StrategyFlags strategy_flags(const Options& options, const planner::Strategy& chosen,
+                             const std::string& name) {
+  const std::string undivided = "with strategy '" + name + "'";
   if (!chosen.sharding.has_partition())
     options.refuse({"partition"}, undivided + ", which does not split the model");
   const std::string groups = options.text_or("groups", "");
@@ -154,35 +154,183 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (chosen.sharding.joins_prompts_only() && collective.find(',') != std::string::npos)
     throw Usage("flag '--allreduce': '" + collective + "' " + undivided +
                 ", whose plans have one; expected one collective");
+  return {.groups = groups,
+          .galaxy_groups = galaxy_groups,
+          .moves = moves,
+          .with_split = with_split,
+          .sp = sp,
+          .gathers = gathers,
+          .collective = collective};
+}
+
+// Several steps in flight exclude weights that stream, and rounds.
+void check_in_flight(const Options& options, const Served& served,
+                     const planner::Request& request) {
+  if (served.steps <= 1) return;
+  if (request.window.blocks.value_or(0) > 0)
+    throw Usage(
+        "flag '--in-flight': weights that stream through '--window' come in the order of steps; "
+        "expected '--in-flight 1', or '--window all'");
+  options.refuse({"retain", "release"}, "with '--in-flight " + std::to_string(served.steps) +
+                                            "', whose weights all stay in memory");
+  if (request.rounds != 1)
+    throw Usage(
+        "flag '--in-flight': with '--rounds' each step goes round several times; expected "
+        "'--in-flight 1', or '--rounds 1'");
+}
+
+// `--dtype` of one strategy.
+void set_formats(const Options& options, const std::string& strategy,
+                 model::Transformer& transformer) {
+  const std::string dtype = options.text_or("dtype", "");
+  if (dtype.find(',') != std::string::npos)
+    throw Usage("flag '--dtype': '" + dtype + "' is several formats with strategy '" + strategy +
+                "', expected one; '--strategy auto' compares several");
+  if (const auto format = dtype_of(options, transformer)) transformer.formats = *format;
+}
+
+// A plan and what was searched for it.
+struct Found {
+  const planner::PlanFile& file;
+  const std::optional<Served>& served;
+  const std::optional<study::Choice>& choice;
+  const std::optional<planner::FewestDevices>& few;
+  const std::optional<planner::SpChoice>& of_two;
+  const std::optional<planner::DecodeChoice>& of_moves;
+  const std::optional<DropAnswer>& drop;
+  const std::optional<Bounded>& bounded;
+  const std::optional<MeasuredLoss>& loss;
+  planner::Objective objective;
+  std::size_t platform_devices;
+  [[nodiscard]] const planner::Plan& plan() const { return file.plan; }
+  [[nodiscard]] bool rounds() const { return goes_round(plan(), served); }
+  // Of new tokens, which an encoder has none of.
+  [[nodiscard]] std::optional<model::Ring> ring() const {
+    if (!rounds() || !plan().model.architecture().generates()) return std::nullopt;
+    return planner::typical_ring(plan());
+  }
+  [[nodiscard]] std::optional<planner::RequestBound> bound() const {
+    return rounds() ? std::nullopt : bound_of(plan(), objective, served);
+  }
+};
+
+Json summary_of(const Found& found, const planner::Request& request, const Shown& show) {
+  const planner::Plan& plan = found.plan();
+  const std::optional<model::Ring> ring = found.ring();
+  const std::optional<planner::RequestBound> bound = found.bound();
+  const std::optional<Served>& served = found.served;
+  Json summary = summary_json(plan, show.file.value_or(""));
+  summary["choice"] = found.choice ? choice_json(*found.choice) : Json();
+  if (found.few) summary["fewest"] = fewest_json(*found.few, request.cluster);
+  if (found.of_two) summary["sp"] = sp_json(*found.of_two);
+  if (found.of_moves) summary["decode_moves"] = moves_json(*found.of_moves);
+  if (found.drop) summary["sparse"] = drop_json(*found.drop, *found.bounded, found.loss->model);
+  summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
+  summary["requests"] = served ? served->requests.size() : 1;
+  summary["policy"] = served ? Json(served->policy->name) : Json();
+  summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
+  summary["bound"] = found.rounds() ? rate_bound_json(plan)
+                     : bound        ? bound_json(*bound, found.objective)
+                                    : Json();
+  if (show.file) summary["predicted"] = predicted_json(predicted_times(plan, served));
+  summary["equation5"] = bound ? equation5_json(*bound) : Json();
+  return summary;
+}
+
+// The request of strategy, devices and sums that were found, for streaming_cost().
+planner::Request as_found(planner::Request request, const Found& found) {
+  const planner::Plan& plan = found.plan();
+  if (found.choice) {
+    request.strategy = plan.strategy;
+    request.model = plan.model;
+    request.cluster = plan.cluster;
+    request.profiles = plan.profiles;
+    request.master = plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name;
+    request.allreduce.reset();
+    if (!plan.allreduce.prompt.empty())
+      request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;
+  }
+  if (found.of_two) request.strategy = plan.strategy;
+  request.decode_moves = plan.decode_moves;
+  request.gather_weights = plan.gather_weights;
+  return request;
+}
+
+void print_tables(const Found& found, const planner::Request& request, const Shown& show,
+                  const std::string& shortened, std::ostream& out) {
+  const planner::Plan& plan = found.plan();
+  const std::optional<Served>& served = found.served;
+  const model::Result predicted = predicted_times(plan, served);
+  print_answer(plan, predicted, found.choice, found.platform_devices, shortened, out);
+  print_plan(plan, show.file.value_or(""), out);
+  if (found.choice) print_choice(*found.choice, out);
+  print_predicted(predicted, out);
+  if (found.few) out << '\n' << fewest_text(*found.few, request.cluster);
+  if (found.of_two) out << '\n' << describe(*found.of_two, found.objective);
+  if (found.of_moves) out << '\n' << describe(*found.of_moves, found.objective);
+  if (found.drop) print_drop(*found.drop, *found.bounded, found.loss->model, out);
+  if (const auto ring = found.ring()) print_ring(plan, *ring, out);
+  if (found.rounds()) print_rate_bound(plan, out);
+  if (const auto bound = found.bound()) print_bound(*bound, found.objective, out);
+  if (served && served->best_chunk) {
+    out << "\nfirst tokens are predicted to be earliest with prompts read "
+        << (served->chunk > 0 ? "in chunks of " + std::to_string(served->chunk) + " (--chunk " +
+                                    std::to_string(served->chunk) + ")"
+                              : "whole (without --chunk)")
+        << '\n';
+  }
+  const std::string cost = planner::streaming_cost(as_found(request, found), plan);
+  if (!cost.empty()) out << '\n' << cost;
+  if (served) out << "\nthe plan is for " << to_text(*served) << '\n';
+}
+
+}  // namespace
+
+int plan_command(const Arguments& arguments, std::ostream& out) {
+  Options options(plan_syntax(), arguments);
+  const Shown show = shown(options);
+  const std::string platform = find_platform(options.required("platform")).string();
+  const std::string model_name = options.required("model");
+
+  std::vector<std::string_view> known;
+  for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
+  known.push_back(kAutoStrategy);
+  const std::string strategy = options.choice_or("strategy", kAutoStrategy, known);
+  const bool any = strategy == kAutoStrategy;
+  planner::SearchEffort::Limits limits;
+  if (any) {
+    refuse_with_any(options);
+    limits = effort_limits(options);
+  } else {
+    options.refuse({"seconds", "evaluations"},
+                   "with strategy '" + strategy + "', which is searched to the end");
+  }
+  const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
+  const StrategyFlags flags = strategy_flags(options, chosen, strategy);
   const std::optional<Bounded> bounded = bounded_of(options, chosen, find_weights(model_name));
   check_files(options, platform, model_name, bounded, show);
   model::Transformer transformer = load_model(model_name);
   transformer.cache = cache_type_of(options);
   const std::vector<model::WeightFormats> formats =
       any ? dtypes_of(options, transformer) : std::vector<model::WeightFormats>();
-  if (!any) {
-    const std::string dtype = options.text_or("dtype", "");
-    if (dtype.find(',') != std::string::npos)
-      throw Usage("flag '--dtype': '" + dtype + "' is several formats " + undivided +
-                  ", expected one; '--strategy auto' compares several");
-    if (const auto format = dtype_of(options, transformer)) transformer.formats = *format;
-  }
+  if (!any) set_formats(options, strategy, transformer);
   std::optional<Served> served = served_workload(
       options, {.model = transformer,
                 .tokenizer = tokenizer_source(model_name),
                 .remedy = "give prompt_tokens, or '--model' a folder or GGUF file with a tokenizer",
                 .sample = [&] {
+                  const planner::Workload one = lengths_of(options, model_name, transformer);
                   return planner::InferenceRequest{
-                      .id = {},
-                      .prompt_tokens = prompt_tokens(options, model_name, transformer),
-                      .new_tokens = new_tokens(options, transformer, 32)};
+                      .id = {}, .prompt_tokens = one.prompt_tokens, .new_tokens = one.new_tokens};
                 }});
   if (served && served->steps > 1 && !any && !chosen.sharding.splits_layers())
     throw Usage("flag '--in-flight': with strategy '" + strategy +
                 "' all devices work on one step; expected 1, or strategy " + with_stages());
   const planner::Objective objective =
       bounded ? planner::Objective::ttft : objective_of(options, chosen, any, served);
-  sim::Platform scenario = sim::read_platform(platform);
+  sim::Platform scenario = sim::read_platform(platform, platform_options(options, true));
+  if (const std::string assumed = defaults_remark(scenario); !assumed.empty() && !show.quiet)
+    std::cerr << "tandem plan: " << assumed << '\n';
   model::Cluster cluster = std::move(scenario.cluster);
   const WantedDevices devices = devices_of(options, cluster, chosen, any);
   const planner::HeadPlacement head = head_of(options, chosen);
@@ -191,11 +339,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .cluster = std::move(cluster),
       .strategy = strategy,
       .partition = options.text_or("partition", std::string(planner::kAutoPartition)),
-      .allreduce = collective,
+      .allreduce = flags.collective,
       .tiles = tiles(options, chosen),
-      .decode_moves = moves.value_or(planner::DecodeMoves::queries),
+      .decode_moves = flags.moves.value_or(planner::DecodeMoves::queries),
       .token_ffn = token_ffn_of(options, chosen),
-      .gather_weights = gathers,
+      .gather_weights = flags.gathers,
       .evaluate = sim::evaluate_fair,
       .master = options.text_or("master", ""),
       .workload = workload_of(options, model_name, transformer, served),
@@ -204,37 +352,29 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .release = release_of(options),
       .objective = objective,
       .rounds = rounds(options),
-      .groups = groups,
-      .group_strategy = galaxy_groups ? of_groups : "",
+      .groups = flags.groups,
+      .group_strategy = flags.galaxy_groups ? std::string(planner::kGalaxyGroups) : "",
       .wire = wire_of(options, chosen, any),
       .head = head,
       .candidates = candidates_of(options, head),
       .sparse = bounded ? std::nullopt : sparse_of(options, chosen)};
-  if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
-    throw Usage(
-        "flag '--in-flight': weights that stream through '--window' come in the order of steps; "
-        "expected '--in-flight 1', or '--window all'");
-  if (served && served->steps > 1)
-    options.refuse({"retain", "release"}, "with '--in-flight " + std::to_string(served->steps) +
-                                              "', whose weights all stay in memory");
-  if (served && served->steps > 1 && request.rounds != 1)
-    throw Usage(
-        "flag '--in-flight': with '--rounds' each step goes round several times; expected "
-        "'--in-flight 1', or '--rounds 1'");
+  if (served) check_in_flight(options, *served, request);
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
+  const std::string shortened =
+      served ? "" : shortening_text(options, request.workload, transformer);
   request = planner::for_devices(std::move(request), devices.used);
   request.profiles = device_profiles(options, request.cluster, scenario.processors);
   request.cluster = model::with_measured_disks(request.cluster, request.profiles,
                                                profile_files(options, request.cluster));
   std::optional<planner::SpChoice> of_two;
-  if (sp != "ntp") request.allreduce = options.text("allreduce");  // each way's own, if none
-  if (sp == "tp") request.strategy = with_split;
-  if (sp == "auto" && served)
+  if (flags.sp != "ntp") request.allreduce = options.text("allreduce");  // each way's own, if none
+  if (flags.sp == "tp") request.strategy = flags.with_split;
+  if (flags.sp == "auto" && served)
     throw Usage(
         "flag '--sp': auto compares two plans by one request, expected ntp or tp with a "
         "workload of several");
-  if (!moves && served)
+  if (!flags.moves && served)
     throw Usage(
         "flag '--decode-moves': auto compares plans by one request, expected q, kv or migrate with "
         "a workload of several");
@@ -246,9 +386,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
   std::optional<planner::DecodeChoice> of_moves;
   const auto answer_for = [&](const planner::Request& asked) {
-    if (any) return answer_of_any(options, asked, formats, served, choice);
-    if (sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
-    if (!moves) return answer_of(of_moves.emplace(planner::choose_moves(asked)));
+    if (any) return answer_of_any(options, asked, formats, served, limits, choice);
+    if (flags.sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
+    if (!flags.moves) return answer_of(of_moves.emplace(planner::choose_moves(asked)));
     if (loss) return answer_within(asked, *loss, *bounded, drop);
     return answer_to(asked, served);
   };
@@ -266,6 +406,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   planner::check_rates(plan);
   planner::PlanFile file{.plan = plan};
   if (served) file.service = service_of(options, *served, show.file);
+  if (choice && !choice->to_the_end)
+    file.search = planner::SearchCut{.evaluations = choice->evaluations};
   const std::string json = planner::to_json(file);
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
@@ -276,63 +418,22 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (drop && !show.quiet) {
     for (const std::string& remark : drop->remarks) std::cerr << "tandem plan: " << remark << '\n';
   }
-  const bool round = goes_round(plan, served);
-  std::optional<model::Ring> ring;  // of new tokens, which an encoder has none of
-  if (round && plan.model.architecture().generates()) ring = planner::typical_ring(plan);
+  const Found found{.file = file,
+                    .served = served,
+                    .choice = choice,
+                    .few = few,
+                    .of_two = of_two,
+                    .of_moves = of_moves,
+                    .drop = drop,
+                    .bounded = bounded,
+                    .loss = loss,
+                    .objective = objective,
+                    .platform_devices = devices.used.size()};
   if (show.json) {
-    Json summary = summary_json(plan, show.file.value_or(""));
-    summary["choice"] = choice ? choice_json(*choice) : Json();
-    if (few) summary["fewest"] = fewest_json(*few, request.cluster);
-    if (of_two) summary["sp"] = sp_json(*of_two);
-    if (of_moves) summary["decode_moves"] = moves_json(*of_moves);
-    if (drop) summary["sparse"] = drop_json(*drop, *bounded, loss->model);
-    summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
-    summary["requests"] = served ? served->requests.size() : 1;
-    summary["policy"] = served ? Json(served->policy->name) : Json();
-    summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
-    const std::optional<planner::RequestBound> bound =
-        round ? std::nullopt : bound_of(plan, objective, served);
-    summary["bound"] = round   ? rate_bound_json(plan)
-                       : bound ? bound_json(*bound, objective)
-                               : Json();
-    if (show.file) summary["predicted"] = predicted_json(predicted_times(plan, served));
-    summary["equation5"] = bound ? equation5_json(*bound) : Json();
+    const Json summary = summary_of(found, request, show);
     out << (show.file ? summary.dump(2) + '\n' : json);
   } else if (show.table()) {
-    print_plan(plan, show.file.value_or(""), out);
-    if (choice) print_choice(*choice, out);
-    print_predicted(predicted_times(plan, served), out);
-    if (few) out << '\n' << fewest_text(*few, request.cluster);
-    if (of_two) out << '\n' << describe(*of_two, objective);
-    if (of_moves) out << '\n' << describe(*of_moves, objective);
-    if (drop) print_drop(*drop, *bounded, loss->model, out);
-    if (ring) print_ring(plan, *ring, out);
-    if (round) print_rate_bound(plan, out);
-    if (const auto bound = round ? std::nullopt : bound_of(plan, objective, served))
-      print_bound(*bound, objective, out);
-    if (served && served->best_chunk) {
-      out << "\nfirst tokens are predicted to be earliest with prompts read "
-          << (served->chunk > 0 ? "in chunks of " + std::to_string(served->chunk) + " (--chunk " +
-                                      std::to_string(served->chunk) + ")"
-                                : "whole (without --chunk)")
-          << '\n';
-    }
-    if (choice) {
-      request.strategy = plan.strategy;
-      request.model = plan.model;
-      request.cluster = plan.cluster;
-      request.profiles = plan.profiles;
-      request.master = plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name;
-      request.allreduce.reset();
-      if (!plan.allreduce.prompt.empty())
-        request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;
-    }
-    if (of_two) request.strategy = plan.strategy;
-    request.decode_moves = plan.decode_moves;
-    request.gather_weights = plan.gather_weights;
-    const std::string cost = planner::streaming_cost(request, plan);
-    if (!cost.empty()) out << '\n' << cost;
-    if (served) out << "\nthe plan is for " << to_text(*served) << '\n';
+    print_tables(found, request, show, shortened, out);
     if (show.file) print_next(file, *show.file, model_name, !served || has_prompts(*served), out);
   }
   return 0;

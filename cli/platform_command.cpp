@@ -7,6 +7,7 @@
 #include "cli/files/files.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/options.hpp"
+#include "cli/flags/platform_flags.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
 #include "sim/platform/platform.hpp"
@@ -130,11 +131,13 @@ int platform_command(const Arguments& arguments, std::ostream& out) {
        .summary = "Checks a SimGrid platform file, or a name in scenarios/platforms, and prints\n"
                   "its devices, links and routes. 'tandem platform city' makes one.",
        .positionals = {"FILE.xml"},
-       .flags = {{"json", "", "print JSON"}}},
+       .flags = {kHostsFlag, kDefaultFlag, {"json", "", "print JSON"}}},
       arguments);
   const bool json = options.has("json");
+  const sim::PlatformOptions reading = platform_options(options);
   options.settle();
-  const sim::Platform platform = sim::read_platform(find_platform(options.positional(0)).string());
+  const sim::Platform platform =
+      sim::read_platform(find_platform(options.positional(0)).string(), reading);
   if (json) {
     out << to_json(platform).dump(2) << '\n';
     return 0;

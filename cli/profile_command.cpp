@@ -35,7 +35,8 @@ namespace {
 constexpr double kLargestDiskFile = 1024.0 * 1024 * 1024 * 1024;
 
 // What `--disk` and `--cache` ask for; nothing with `--disk none`.
-std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
+// A file of the default size is smaller on a disk that would take long with it.
+std::optional<exec::DiskProfileOptions> disk_options(const Options& options, double seconds,
                                                      const model::Transformer& transformer) {
   const std::string size = options.text_or("disk", "256MiB");
   const std::optional<std::string> cache = options.text("cache");
@@ -49,9 +50,11 @@ std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
   const std::filesystem::path folder =
       cache ? std::filesystem::path(*cache) : exec::default_cache_dir();
   exec::need_cache_dir(folder);
-  return exec::DiskProfileOptions{.folder = folder,
-                                  .file_bytes = static_cast<std::uint64_t>(bytes),
-                                  .read_bytes = exec::streamed_block_bytes(transformer)};
+  exec::DiskProfileOptions disk{.folder = folder,
+                                .file_bytes = static_cast<std::uint64_t>(bytes),
+                                .read_bytes = exec::streamed_block_bytes(transformer)};
+  if (!options.has("disk")) disk.seconds = exec::kDiskPart * seconds;
+  return disk;
 }
 
 constexpr double kMuchDrift = 0.1;  // above it the profile is worth measuring again
@@ -158,7 +161,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   const model::Transformer transformer = load_model(model_name);
   measure.formats = measured_formats(options, transformer);
   measure.half_cache = measures_half_cache(options);
-  const std::optional<exec::DiskProfileOptions> disk = disk_options(options, transformer);
+  const std::optional<exec::DiskProfileOptions> disk =
+      disk_options(options, measure.seconds, transformer);
   const bool check = options.has("check");
   if (check && !show.table())
     options.refuse({"check"}, "with '--json', '--quiet' or '--out -', as it prints a table");

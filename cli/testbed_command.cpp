@@ -1,7 +1,5 @@
 // tandem testbed: a scenario as a real network on this machine, as root.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -25,6 +23,7 @@
 #include "exec/testbed/memory_groups.hpp"
 #include "exec/testbed/plan_check.hpp"
 #include "exec/testbed/supervisor.hpp"
+#include "exec/testbed/testbed.hpp"
 #include "exec/transport/cancellation.hpp"
 #include "exec/weights/store/block_store.hpp"
 #include "model/base/error.hpp"
@@ -43,9 +42,10 @@ constexpr double kMostDilation = 500.0;
 // Of the medians at D and 2 D.
 constexpr double kMostDeviation = 0.02;
 
-constexpr Flag kTcpFlag{"tcp", "HOW",
-                        "TCP's settings: system, this machine's, or pinned, the same everywhere "
-                        "[system]"};
+constexpr Flag kTcpFlag{
+    "tcp", "HOW",
+    "TCP's settings: system, this machine's; warm, the same without slow start; "
+    "or pinned, the same everywhere [system]"};
 
 // Flags of `tandem run` that the master of each plan is given.
 constexpr std::array kHandedOn{
@@ -60,17 +60,11 @@ constexpr std::array kHandedOn{
     Flag{"allow-drift", "", "report a larger drift, but accept the run"},
     Flag{"quiet", "", "no progress and no remarks"}};
 
-void require_root() {
-  if (::geteuid() == 0) return;
-  throw Error("user " + std::to_string(::geteuid()) +
-              ", expected root, who may make network namespaces; run it with sudo, or use `tandem "
-              "run --emulate`");
-}
-
 exec::TcpChoice tcp_of(const Options& options) {
-  return options.choice_or(kTcpFlag.name, "system", {"system", "pinned"}) == "pinned"
-             ? exec::TcpChoice::pinned
-             : exec::TcpChoice::system;
+  const std::string choice =
+      options.choice_or(kTcpFlag.name, "system", {"system", "warm", "pinned"});
+  if (choice == "pinned") return exec::TcpChoice::pinned;
+  return choice == "warm" ? exec::TcpChoice::warm : exec::TcpChoice::system;
 }
 
 struct PlannedRun {
@@ -122,7 +116,7 @@ exec::PlanRun plan_run(const Options& options, const fs::path& weights) {
 
 // Adds to a result how well the network was emulated during its run.
 void add_network_facts(const exec::EmulatorStatistics& statistics, double wall_s,
-                       const fs::path& path) {
+                       bool limits_memory, const fs::path& path) {
   model::Result result = model::parse_result_json(read_file(path), path.string());
   auto& environment = result.environment;
   environment["testbed_packets"] = std::to_string(statistics.packets);
@@ -130,6 +124,7 @@ void add_network_facts(const exec::EmulatorStatistics& statistics, double wall_s
   environment["testbed_late_mean_s"] = model::fixed(statistics.mean_late_s, 6);
   environment["testbed_late_max_s"] = model::fixed(statistics.max_late_s, 6);
   environment["testbed_emulator_cores"] = model::fixed(statistics.cpu_s / wall_s, 3);
+  environment["testbed_memory"] = limits_memory ? "limited by cgroups" : "not limited";
   write_file(path, model::to_json(result));
 }
 
@@ -172,7 +167,12 @@ int run_plans(const TestbedSession& session, const std::vector<PlannedRun>& plan
     constexpr int kAnswerNo = 3;  // the run was done
     if (worst == 0) worst = code;
     if (code != 0 && code != kAnswerNo) break;
-    if (session.results) add_network_facts(statistics, wall_s, session.result_of(planned));
+    if (session.results)
+      add_network_facts(statistics, wall_s, supervisor.limits_memory(), session.result_of(planned));
+    if (!supervisor.limits_memory())
+      say(session, planned.path +
+                       ": devices may use more memory than they have: no memory cgroups of "
+                       "version 1; `tandem run` has checked what the plan needs");
     say(session, planned.path + ": " + std::to_string(statistics.packets) + " packets, handed on " +
                      model::fixed(statistics.mean_late_s * 1e6, 0) + " us late in the mean, " +
                      std::to_string(statistics.lost) + " lost");
@@ -274,7 +274,7 @@ int run_testbed(const Arguments& arguments, std::ostream& out) {
   if (session.results) files.writes_in("flag '--out'", *session.results, names);
   files.check();
   options.settle();
-  require_root();
+  exec::check_testbed_rights();
   if (session.results) static_cast<void>(make_folder(*session.results));
 
   exec::Cancellation end;
@@ -298,7 +298,7 @@ int bring_up(const Arguments& arguments, std::ostream& out) {
   const model::Cluster cluster =
       sim::read_platform(find_platform(options.positional(0)).string()).cluster;
   exec::check_testbed(cluster);
-  require_root();
+  exec::check_testbed_rights();
   exec::Cancellation end;
   const Interruption interruption([&](const std::string& reason) { end.cancel(reason); });
   exec::Supervisor supervisor(cluster, {.tcp = tcp}, end);
@@ -328,7 +328,7 @@ int take_down(const Arguments& arguments, std::ostream& out) {
   std::string platform;
   if (options.positionals() > 0)
     platform = sim::read_platform(find_platform(options.positional(0)).string()).cluster.name();
-  require_root();
+  exec::check_testbed_rights();
   constexpr std::chrono::seconds kPatience{10};
   const auto ended = exec::take_down(platform, kPatience);
   exec::remove_memory_groups();

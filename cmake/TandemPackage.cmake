@@ -15,6 +15,9 @@ endif()
 # By name: dpkg-shlibdeps knows the packages of this machine's architecture alone.
 string(JOIN ", " depends libboost-program-options1.74.0 libc6 libgcc-s1 libhwy1 libicu72 libpcre2-8-0
        libsentencepiece0 libssl3 libstdc++6 liburing2)
+if(botan_FOUND)
+  string(APPEND depends ", libbotan-2-19")
+endif()
 
 set(CPACK_COMPONENTS_ALL device)
 set(CPACK_DEBIAN_DEVICE_FILE_NAME DEB-DEFAULT)

@@ -5,14 +5,20 @@
 usage: collectives.py report.csv STEM      writes STEM.png and STEM.svg
 """
 
+from itertools import cycle
+
 from chart import INK, main, plt
 from matplotlib.patches import Patch
 
-COLOURS = {"star": "#3b75af", "tree": "#5b9a58", "ring": "#e0862d", "halving": "#8c5fa8"}
+COLOURS = ["#3b75af", "#5b9a58", "#e0862d", "#8c5fa8", "#b04a4a", "#4d9aa3"]
 
 
 def unique(rows, key):
     return list(dict.fromkeys(row[key] for row in rows))
+
+
+def colours_of(rows):
+    return dict(zip(unique(rows, "collective"), cycle(COLOURS)))
 
 
 def size_text(kib):
@@ -20,13 +26,14 @@ def size_text(kib):
 
 
 def lines(rows):
+    colours = colours_of(rows)
     sizes = unique(rows, "size")
     figure, panels = plt.subplots(1, len(sizes), figsize=(3.4 * len(sizes), 3.2), sharey=True, layout="constrained")
     for axes, size in zip(panels, sizes):
         for name in unique(rows, "collective"):
             mine = [r for r in rows if r["size"] == size and r["collective"] == name]
             x = [float(r["link_latency_ms"]) for r in mine]
-            axes.plot(x, [float(r["tandem"]) for r in mine], "o-", color=COLOURS[name], markersize=4, label=name)
+            axes.plot(x, [float(r["tandem"]) for r in mine], "o-", color=colours[name], markersize=4, label=name)
             paper = [(float(r["link_latency_ms"]), float(r["paper"])) for r in mine if r["paper"]]
             if paper:
                 axes.plot(
@@ -42,6 +49,7 @@ def lines(rows):
 
 def fastest_map(rows):
     """A cell: the fastest, and how many times as long the star takes."""
+    colours = colours_of(rows)
     devices, bandwidths = unique(rows, "devices"), unique(rows, "bandwidth_mbps")
     latencies, sizes = unique(rows, "link_latency_ms"), unique(rows, "kib")
     times = {}
@@ -64,7 +72,7 @@ def fastest_map(rows):
                 for x, kib in enumerate(sizes):
                     cell = times[(count, bandwidth, latency, kib)]
                     best = min(cell, key=cell.get)
-                    axes.add_patch(plt.Rectangle((x - 0.48, y - 0.48), 0.96, 0.96, color=COLOURS[best]))
+                    axes.add_patch(plt.Rectangle((x - 0.48, y - 0.48), 0.96, 0.96, color=colours[best]))
                     if best != "star":
                         axes.text(
                             x,
@@ -88,9 +96,9 @@ def fastest_map(rows):
                 axes.set_ylabel("link latency, ms")
     height = figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, 0, 1, 1 - 0.55 / height))
-    names = [n for n in COLOURS if any(min(c, key=c.get) == n for c in times.values())]
+    names = [n for n in colours if any(min(c, key=c.get) == n for c in times.values())]
     figure.legend(
-        handles=[Patch(color=COLOURS[n], label=n) for n in names],
+        handles=[Patch(color=colours[n], label=n) for n in names],
         loc="upper center",
         ncol=len(names),
         frameon=False,

@@ -25,7 +25,7 @@ say "3. How fast is this machine? (task by task, about $seconds s)"
 "$tandem" profile --model "$model" --seconds "$seconds" --out "$out/profile.json"
 
 say "4. The plan: who computes which heads and columns"
-"$tandem" plan --platform "$platform" --model "$model" --profile "$out/profile.json" --partition galaxy \
+"$tandem" plan --platform "$platform" --model "$model" --strategy tensor --profile "$out/profile.json" --partition galaxy \
   --prompt "$prompt" --new-tokens "$new_tokens" --out "$out/plan.json"
 
 say "5. The prediction: the plan on SimGrid"

@@ -10,6 +10,8 @@ tandem_tests(
     exec/discovery/platform_text_test.cpp
     cli/cli_program.cpp
     cli/discover_command_test.cpp
+    cli/pair_command_test.cpp
+    exec/pairing/pairing_test.cpp
   LIBRARIES tandem::exec Threads::Threads)
 target_include_directories(tandem_discovery_tests PRIVATE ${PROJECT_SOURCE_DIR})
 add_dependencies(tandem_discovery_tests tandem)

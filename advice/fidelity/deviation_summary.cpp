@@ -137,10 +137,19 @@ Recordings all_of(const std::vector<Recording>& recordings) {
   return all;
 }
 
-Recordings counted_of(const std::vector<Recording>& recordings) {
-  Recordings counted = all_of(recordings);
-  std::erase_if(counted, [](const Recording* one) { return !one->counts(); });
-  return counted;
+Recordings counted_of(Recordings recordings) {
+  std::erase_if(recordings, [](const Recording* one) { return !one->counts(); });
+  return recordings;
+}
+
+std::vector<RecordingGroup> groups_by_network(const std::vector<Recording>& recordings) {
+  std::map<std::string, Recordings> by_tcp;  // the empty text first
+  for (const Recording& one : recordings) by_tcp[one.tcp()].push_back(&one);
+  std::vector<RecordingGroup> groups;
+  groups.reserve(by_tcp.size());
+  for (const auto& [tcp, some] : by_tcp)
+    groups.push_back({tcp.empty() ? "" : "over TCP (" + tcp + ")", some});
+  return groups;
 }
 
 }  // namespace tandem::study

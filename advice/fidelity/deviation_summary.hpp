@@ -61,6 +61,16 @@ struct PartSpread {
 
 [[nodiscard]] Recordings all_of(const std::vector<Recording>& recordings);
 // Those whose sitting counts.
-[[nodiscard]] Recordings counted_of(const std::vector<Recording>& recordings);
+[[nodiscard]] Recordings counted_of(Recordings recordings);
+
+// Recordings that may be judged together. `title`: empty of those whose links were replayed or that
+// had none, else "over TCP (SETTINGS)".
+struct RecordingGroup {
+  std::string title;
+  Recordings recordings;
+};
+// One of replayed links, one of each TCP, in that order; none is empty.
+[[nodiscard]] std::vector<RecordingGroup> groups_by_network(
+    const std::vector<Recording>& recordings);
 
 }  // namespace tandem::study

@@ -1,6 +1,8 @@
 #include "advice/fidelity/matrix_files.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -82,18 +84,24 @@ std::string fidelity_model_config(std::string_view family) {
   return config_of(family).dump(2) + '\n';
 }
 
-std::string fidelity_platform_xml(const Configuration& configuration) {
-  constexpr std::array kUneven{"2", "4", "8", "3", "6", "4", "8", "3"};
+std::string fidelity_platform_xml(const Configuration& configuration, double most_demand) {
+  constexpr std::array kUneven{2, 4, 8, 3, 6, 4, 8, 3};
   const std::size_t count = configuration.devices();
   const bool uneven = configuration.level("balance") == "uneven";
+  std::vector<int> slowdowns;
+  double demand = 0.0;
+  for (std::size_t i = 0; i < count; ++i) {
+    slowdowns.push_back(count == 1 ? 1 : uneven ? kUneven.at(i) : 4);
+    demand += 1.0 / slowdowns.back();
+  }
+  const int scale = std::max(1, static_cast<int>(std::ceil(demand / most_demand - 1e-9)));
   const bool wifi = configuration.level("bandwidth") == "wifi";
   std::string hosts;
   std::string links;
   std::string routes;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string name = "d" + std::to_string(i + 1);
-    const std::string slowdown = count == 1 ? "1" : uneven ? kUneven.at(i) : "4";
-    hosts += host(name, slowdown, configuration.level("disk"));
+    hosts += host(name, std::to_string(slowdowns[i] * scale), configuration.level("disk"));
     if (count == 1) continue;
     // Two links from device to device, or the medium twice.
     const model::Seconds half = model::parse_seconds(configuration.level("latency"), "latency") / 2;

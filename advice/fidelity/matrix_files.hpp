@@ -2,6 +2,7 @@
 
 // What a configuration of `tandem fidelity` is planned from.
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +20,11 @@ inline constexpr int kFidelityNewTokens = 8;
 [[nodiscard]] std::string fidelity_model_config(std::string_view family);
 
 // The configuration's platform file: devices on a switch or a medium, even ones 4 times slower than
-// this machine, uneven ones 2 to 8 times; one device is this machine.
-[[nodiscard]] std::string fidelity_platform_xml(const Configuration& configuration);
+// this machine, uneven ones 2 to 8 times; one device is this machine. Where the sum of 1 / slowdown
+// is above `most_demand`, all slowdowns are multiplied by the least whole number that mends it.
+[[nodiscard]] std::string fidelity_platform_xml(
+    const Configuration& configuration,
+    double most_demand = std::numeric_limits<double>::infinity());
 
 // Flags of `tandem plan` beside --platform, --model, --profile and --out.
 [[nodiscard]] std::vector<std::string> fidelity_plan_flags(const Configuration& configuration);

@@ -164,6 +164,18 @@ double ReferenceTimes::drift() const {
   return std::max(spread_of_times(cpu_s), spread_of_times(wall_s));
 }
 
+std::string Recording::tcp() const {
+  const auto found = environment.find("tcp");
+  return found == environment.end() ? std::string() : found->second;
+}
+
+std::string Recording::file_name(std::string_view configuration, std::string_view way,
+                                 bool over_tcp) {
+  std::string name(configuration);
+  if (over_tcp) name.append(".").append(way);
+  return name;
+}
+
 std::string_view Recording::level(std::string_view factor) const {
   for (const auto& [name, level] : levels)
     if (name == factor) return level;

@@ -55,13 +55,23 @@ struct Recording {
   std::string configuration{};
   std::vector<std::pair<std::string, std::string>> levels{};  // by factor, in their order
   std::string way{};                                          // how it was run
-  std::map<std::string, std::string> environment{};  // date, tandem, machine, kernels, kind, pace
+  std::map<std::string, std::string> environment{};           // date, machine, kernels, pace, tcp
   ReferenceTimes reference{};
   std::vector<Quantity> quantities{};
   std::string profile{};  // JSON of one profile, of the formats that the plan has
   std::string plan{};     // packed_plan()
 
   [[nodiscard]] bool counts() const { return reference.drift() < kMostDrift; }
+  // TCP's settings, if messages went over it on the platform's links (a testbed); empty: links were
+  // replayed, or there were none.
+  [[nodiscard]] std::string tcp() const;
+  // Of its file, without .json: the configuration's, and of a testbed the way too, so that one
+  // folder holds both.
+  [[nodiscard]] std::string file_name() const {
+    return file_name(configuration, way, !tcp().empty());
+  }
+  [[nodiscard]] static std::string file_name(std::string_view configuration, std::string_view way,
+                                             bool over_tcp);
   [[nodiscard]] std::string_view level(std::string_view factor) const;  // empty: not recorded
   // Null if there is none.
   [[nodiscard]] const Quantity* find(std::string_view scope, std::string_view name,

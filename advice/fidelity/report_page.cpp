@@ -85,12 +85,12 @@ std::string coverage(const DeviationSpread& spread) {
          model::fixed(100.0 * at.second, 0) + "%";
 }
 
-std::string summary(const std::vector<Recording>& recordings) {
+std::string summary(const Recordings& recordings) {
   std::string html =
       begin_table({"metric", "sittings", "configurations", "bias", "median", "95th percentile",
                    "worst", "in their 90% interval", "worst configuration"});
   for (const auto& [name, some] :
-       {std::pair("all", all_of(recordings)), std::pair("that count", counted_of(recordings))}) {
+       {std::pair("all", recordings), std::pair("that count", counted_of(recordings))}) {
     for (const JudgedMetric& metric : judged_metrics()) {
       const DeviationSpread spread = spread_of(some, metric.name);
       html += row("td", {std::string(metric.title), name, std::to_string(spread.count),
@@ -217,6 +217,40 @@ std::string missing_list(const std::vector<std::string>& missing) {
   return html + "</ul>\n";
 }
 
+constexpr std::string_view kTestbedNote =
+    "<p>Messages crossed the kernel's TCP over the platform's links, and time was the wall "
+    "clock's. "
+    "Devices are slower than in the emulated runs, so that this machine has room for all "
+    "of them: compare a deviation with its own prediction only. Each run begins with new "
+    "connections, whose first messages wait for TCP's windows; predictions know no TCP.</p>\n";
+
+// How far the predictions of one group are off: summary, charts, by factor, kind and lane.
+std::string deviations(const Recordings& all) {
+  std::string html =
+      "<h2>How far predictions are off</h2>\n<p>Deviation: 100 (predicted - measured) / measured, "
+      "where measured is the median of a configuration's runs. Bias is the median with its sign; "
+      "median, 95th percentile and worst are of its size. A sitting measures the profile, runs, "
+      "and measures the profile again; it counts if a reference kernel moved by less than 5% "
+      "meanwhile. Hollow points and grey rows are of sittings that do not count. Memory is that "
+      "of the device whose memory deviates most.</p>\n";
+  html += summary(all) + distributions(all);
+  html += "<h2>Predicted against measured</h2>\n" + scatters(all);
+  html +=
+      "<h2>By factor</h2>\n<p>A point a configuration, percent; the bar is the median. Points "
+      "beyond 50% are drawn at the ends.</p>\n" +
+      by_factor(all);
+  html +=
+      "<h2>By task kind</h2>\n<p>Time of all tasks of a kind, all devices together. The part of "
+      "the difference is of all |predicted - measured| task seconds, each configuration taken "
+      "relative to its measured tasks.</p>\n" +
+      by_part(all, "kind", "task kind");
+  html +=
+      "<h2>By lane</h2>\n<p>Busy time of computing, disks and channels, and the time that "
+      "computing waited, all devices together.</p>\n" +
+      by_part(all, "lane", "lane");
+  return html;
+}
+
 }  // namespace
 
 std::string base64_of_hex(std::string_view hex) {
@@ -249,28 +283,13 @@ std::string fidelity_page(const std::vector<Recording>& recordings, const PageFa
       html_text(facts.title) + "</title>\n<style>" + std::string(kStyle) +
       "</style>\n</head>\n<body>\n<h1>" + html_text(facts.title) + "</h1>\n";
   html += facts_table(facts);
-  html +=
-      "<h2>How far predictions are off</h2>\n<p>Deviation: 100 (predicted - measured) / measured, "
-      "where measured is the median of a configuration's runs. Bias is the median with its sign; "
-      "median, 95th percentile and worst are of its size. A sitting measures the profile, runs, "
-      "and measures the profile again; it counts if a reference kernel moved by less than 5% "
-      "meanwhile. Hollow points and grey rows are of sittings that do not count. Memory is that "
-      "of the device whose memory deviates most.</p>\n";
-  html += summary(recordings) + distributions(all);
-  html += "<h2>Predicted against measured</h2>\n" + scatters(all);
-  html +=
-      "<h2>By factor</h2>\n<p>A point a configuration, percent; the bar is the median. Points "
-      "beyond 50% are drawn at the ends.</p>\n" +
-      by_factor(all);
-  html +=
-      "<h2>By task kind</h2>\n<p>Time of all tasks of a kind, all devices together. The part of "
-      "the difference is of all |predicted - measured| task seconds, each configuration taken "
-      "relative to its measured tasks.</p>\n" +
-      by_part(all, "kind", "task kind");
-  html +=
-      "<h2>By lane</h2>\n<p>Busy time of computing, disks and channels, and the time that "
-      "computing waited, all devices together.</p>\n" +
-      by_part(all, "lane", "lane");
+  const std::vector<RecordingGroup> groups = groups_by_network(recordings);
+  if (groups.empty()) html += deviations({});
+  for (const RecordingGroup& group : groups) {
+    if (!group.title.empty())
+      html += "<h1>Testbed: " + html_text(group.title) + "</h1>\n" + std::string(kTestbedNote);
+    html += deviations(group.recordings);
+  }
   html += "<h2>Every configuration, the worst first</h2>\n" + every_configuration(all);
   html += missing_list(facts.missing);
   return html + "</body>\n</html>\n";

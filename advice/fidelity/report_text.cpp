@@ -78,13 +78,15 @@ std::string fidelity_csv(const std::vector<Recording>& recordings) {
   return text;
 }
 
-void print_fidelity(const std::vector<Recording>& recordings, std::ostream& out) {
-  if (recordings.empty()) return;
-  const Recordings all = all_of(recordings);
-  const Recordings counted = counted_of(recordings);
-  out << recordings.size() << (recordings.size() == 1 ? " configuration, " : " configurations, ")
-      << counted.size() << " of them in sittings that count (drift below "
-      << model::fixed(100.0 * kMostDrift, 0) << "%)\n\n";
+namespace {
+
+void print_group(const RecordingGroup& group, std::ostream& out) {
+  const Recordings& all = group.recordings;
+  const Recordings counted = counted_of(all);
+  out << all.size() << (all.size() == 1 ? " configuration" : " configurations")
+      << (group.title.empty() ? "" : " in a testbed, " + group.title) << ", " << counted.size()
+      << " of them in sittings that count (drift below " << model::fixed(100.0 * kMostDrift, 0)
+      << "%)\n\n";
   model::Table table({"deviation of the median of the runs", "sittings", "configurations", "bias",
                       "median", "95th percentile", "worst", "in their 90% interval"});
   add_rows(all, "all", table);
@@ -94,9 +96,8 @@ void print_fidelity(const std::vector<Recording>& recordings, std::ostream& out)
   for (const JudgedMetric& metric : judged_metrics()) {
     const DeviationSpread spread = spread_of(all, metric.name);
     if (spread.count == 0) continue;
-    const auto of =
-        std::ranges::find(recordings, spread.worst_configuration, &Recording::configuration);
-    const std::string kind = worst_kind(*of);
+    const auto of = std::ranges::find(all, spread.worst_configuration, &Recording::configuration);
+    const std::string kind = worst_kind(**of);
     out << "worst " << metric.title << "  " << size_text(spread.worst) << "  "
         << spread.worst_configuration;
     if (metric.unit == "s" && !kind.empty()) out << ", most of it in task kind " << kind;
@@ -114,6 +115,16 @@ void print_fidelity(const std::vector<Recording>& recordings, std::ostream& out)
                size_text(kind.spread.worst)});
   }
   parts.print(out);
+}
+
+}  // namespace
+
+void print_fidelity(const std::vector<Recording>& recordings, std::ostream& out) {
+  const std::vector<RecordingGroup> groups = groups_by_network(recordings);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (i > 0) out << '\n';
+    print_group(groups[i], out);
+  }
 }
 
 }  // namespace tandem::study

@@ -15,10 +15,7 @@ std::vector<study::Recording> RecordingsFolder::read(study::Half half) const {
   std::error_code fault;
   if (!fs::is_directory(folder_, fault)) return {};
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_, fault)) {
-    const fs::path& path = entry.path();
-    if (path.extension() != ".json") continue;
-    if (study::is_set_aside(path.stem().string()) == (half == study::Half::set_aside))
-      paths.push_back(path);
+    if (entry.path().extension() == ".json") paths.push_back(entry.path());
   }
   if (fault)
     throw Error(folder_.string() +
@@ -26,17 +23,18 @@ std::vector<study::Recording> RecordingsFolder::read(study::Half half) const {
   std::ranges::sort(paths);
   std::vector<study::Recording> recordings;
   for (const fs::path& path : paths) {
-    recordings.push_back(study::parse_recording(read_file(path), path.string()));
-    if (recordings.back().configuration != path.stem().string())
-      throw Error(path.string() + ": field 'configuration' is \"" +
-                  recordings.back().configuration +
-                  "\", expected the file's name without .json; rename the file");
+    study::Recording recording = study::parse_recording(read_file(path), path.string());
+    if (recording.file_name() != path.stem().string())
+      throw Error(path.string() + ": has the recording of '" + recording.file_name() +
+                  "', expected that of the file's name without .json; rename the file");
+    if (study::is_set_aside(recording.configuration) == (half == study::Half::set_aside))
+      recordings.push_back(std::move(recording));
   }
   return recordings;
 }
 
 void RecordingsFolder::write(const study::Recording& recording) const {
-  write_file(path_of(recording.configuration), study::to_json(recording));
+  write_file(path_of(recording), study::to_json(recording));
 }
 
 void check_recorder(const RecordingsFolder& folder, const std::vector<study::Recording>& recordings,
@@ -45,7 +43,7 @@ void check_recorder(const RecordingsFolder& folder, const std::vector<study::Rec
     const auto found = recording.environment.find("recorder");
     const std::string made_by = found == recording.environment.end() ? "none" : found->second;
     if (made_by == recorder) continue;
-    std::string fault = folder.path_of(recording.configuration).string();
+    std::string fault = folder.path_of(recording).string();
     fault.append(": recorded by '").append(made_by).append("', expected '").append(recorder);
     throw Error(fault.append("'; give another folder with '--out', or remove it"));
   }

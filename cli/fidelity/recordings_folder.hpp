@@ -9,7 +9,8 @@
 
 namespace tandem::cli {
 
-// The folder of recordings, one file a configuration: NAME.json.
+// The folder of recordings, one file a configuration, and one more in each testbed way: NAME.json,
+// NAME.WAY.json (study::Recording::file_name).
 class RecordingsFolder {
  public:
   explicit RecordingsFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -18,8 +19,8 @@ class RecordingsFolder {
   // what is wrong, remedy) for a file that is no recording, or that bears another one's name.
   [[nodiscard]] std::vector<study::Recording> read(study::Half half) const;
   void write(const study::Recording& recording) const;
-  [[nodiscard]] std::filesystem::path path_of(const std::string& configuration) const {
-    return folder_ / (configuration + ".json");
+  [[nodiscard]] std::filesystem::path path_of(const study::Recording& recording) const {
+    return folder_ / (recording.file_name() + ".json");
   }
 
  private:

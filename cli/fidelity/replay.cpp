@@ -104,13 +104,20 @@ void print_changes(const std::vector<study::Change>& changes, std::ostream& out)
 
 void print_before_and_now(const std::vector<study::Recording>& before,
                           const std::vector<study::Recording>& now, std::ostream& out) {
-  model::Table table({"deviation", "predictions", "bias", "median", "95th percentile", "worst"});
-  for (const study::JudgedMetric& metric : study::judged_metrics()) {
-    for (const auto& [name, some] : {std::pair("recorded", &before), std::pair("now", &now)}) {
-      const study::DeviationSpread spread = spread_of(study::all_of(*some), metric.name);
-      table.add({std::string(metric.title), name, study::percent_text(spread.bias),
-                 study::size_text(spread.median), study::size_text(spread.p95),
-                 study::size_text(spread.worst)});
+  model::Table table(
+      {"deviation", "links", "predictions", "bias", "median", "95th percentile", "worst"});
+  const auto before_groups = study::groups_by_network(before);
+  const auto now_groups = study::groups_by_network(now);  // the same: only predictions differ
+  for (std::size_t i = 0; i < before_groups.size(); ++i) {
+    const std::string& title = before_groups[i].title;
+    for (const study::JudgedMetric& metric : study::judged_metrics()) {
+      for (const auto& [name, some] : {std::pair("recorded", &before_groups[i].recordings),
+                                       std::pair("now", &now_groups.at(i).recordings)}) {
+        const study::DeviationSpread spread = spread_of(*some, metric.name);
+        table.add({std::string(metric.title), title.empty() ? "replayed" : title, name,
+                   study::percent_text(spread.bias), study::size_text(spread.median),
+                   study::size_text(spread.p95), study::size_text(spread.worst)});
+      }
     }
   }
   table.print(out);
@@ -132,7 +139,7 @@ int replay_recordings(const fs::path& folder, study::Half half, bool update, Sub
   std::vector<study::Change> changes;
   std::vector<study::Recording> now;
   for (const study::Recording& recording : recordings) {
-    const std::string source = store.path_of(recording.configuration).string();
+    const std::string source = store.path_of(recording).string();
     const std::vector<study::Quantity> predicted =
         predicted_now(recording, source, temporary.path(), commands);
     const std::vector<study::Change> found = study::changes(recording, predicted, kTolerance);

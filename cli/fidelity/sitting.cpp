@@ -61,7 +61,8 @@ void add_environment(const std::string& result_json, const model::Result& run,
   auto& environment = recording.environment;
   environment["date"] = date_now();
   for (const char* const key :
-       {"tandem", "machine", "kernels", "instruction_sets", "integer_kernels", "threads"}) {
+       {"tandem", "machine", "kernels", "instruction_sets", "integer_kernels", "threads", "tcp",
+        "testbed_overhead_s", "testbed_scheduling", "testbed_late_mean_s", "testbed_memory"}) {
     if (const auto found = run.environment.find(key); found != run.environment.end())
       environment[key] = found->second;
   }
@@ -74,16 +75,25 @@ void add_environment(const std::string& result_json, const model::Result& run,
 
 }  // namespace
 
+std::string recorded_way(const RunWay& way, const std::string& tcp) {
+  std::string name(way.name);
+  if (way.over_tcp && tcp != "system") name.append("-").append(tcp);
+  return name;
+}
+
 study::Recording record(const study::Configuration& configuration, const RunWay& way,
                         const SittingOptions& options, Subcommands& commands) {
-  const fs::path folder = make_folder(options.folder / "sittings" / configuration.name());
+  const std::string own = study::Recording::file_name(
+      configuration.name(), recorded_way(way, options.tcp), way.over_tcp);
+  const fs::path folder = make_folder(options.folder / "sittings" / own);
   const auto file = [&](const std::string& name) { return folder / name; };
   const SittingFiles files{
       .platform = file("platform.xml"),
       .plan = file("plan.json"),
       .weights = weights_of_family(options, std::string(configuration.level("family")), commands),
-      .cache = make_folder(options.folder / "cache")};
-  write_file(files.platform, study::fidelity_platform_xml(configuration));
+      .cache = make_folder(options.folder / "cache"),
+      .tcp = options.tcp};
+  write_file(files.platform, study::fidelity_platform_xml(configuration, way.most_demand));
 
   Words measure{"profile",
                 "--model",
@@ -117,15 +127,16 @@ study::Recording record(const study::Configuration& configuration, const RunWay&
   const std::string predicted_json = simulate(files.plan, file("predicted.json"));
   const model::Result predicted = model::parse_result_json(predicted_json, "predicted.json");
 
-  study::Recording recording{.configuration = configuration.name(), .way = std::string(way.name)};
+  study::Recording recording{.configuration = configuration.name(),
+                             .way = recorded_way(way, options.tcp)};
   recording.environment["recorder"] = options.recorder;
   std::vector<model::Result> runs;
   for (int i = 1; i <= options.runs; ++i) {
-    const fs::path result = file("measured-" + std::to_string(i) + ".json");
-    commands.run(way.run_words(files, result));
+    const RunCommand run = way.run(files, file("measured-" + std::to_string(i)));
+    commands.run(run.words);
     reference.sample();
-    const std::string json = read_file(result);
-    runs.push_back(model::parse_result_json(json, result.string()));
+    const std::string json = read_file(run.result);
+    runs.push_back(model::parse_result_json(json, run.result.string()));
     if (i == 1) add_environment(json, runs.back(), recording);
   }
   profile_to(file("profile-after.json"));

@@ -16,7 +16,11 @@ struct SittingOptions {
   std::string recorder;
   int runs = 5;
   double profile_seconds = 3.0;
+  std::string tcp = "system";  // of ways that are over_tcp
 };
+
+// The name of `way` in recordings: pinned TCP is another way than the system's.
+[[nodiscard]] std::string recorded_way(const RunWay& way, const std::string& tcp);
 
 // Profile, plan, prediction, runs, profile again, prediction by that profile. What each step makes
 // stays in sittings/NAME, whatever becomes of the next. Throws Error (the step's command and its

@@ -47,14 +47,24 @@ std::string usage(const Syntax& syntax) {
   return text + " [flags]";
 }
 
-std::string help_text(const Syntax& syntax, const std::vector<Flag>& flags) {
+std::string help_text(const Syntax& syntax, std::vector<Flag> flags, bool all) {
   std::string text = "usage: " + usage(syntax) + "\n\n" + std::string(syntax.summary) + "\n\n";
+  const std::size_t number = flags.size();
+  const bool fewer = !all && !syntax.common.empty();
+  if (fewer)
+    std::erase_if(flags, [&](const Flag& flag) {
+      return std::ranges::find(syntax.common, flag.name) == syntax.common.end();
+    });
   std::size_t width = 0;
   for (const Flag& flag : flags) width = std::max(width, spelling(flag).size());
   for (const Flag& flag : flags) {
     const std::string left = spelling(flag);
     text += "  " + left + std::string(width + 2 - left.size(), ' ') + std::string(flag.help) + '\n';
   }
+  if (fewer)
+    text += "\nexamples:\n" + std::string(syntax.examples) + "\n'" +
+            call("help " + std::string(syntax.command)) + " --all' shows all " +
+            std::to_string(number) + " flags.\n";
   return text;
 }
 
@@ -150,7 +160,9 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
   flags.push_back({"help", "", "show this text"});
   for (const Flag& flag : flags) values_[std::string(flag.name)];
   if (std::find(arguments.begin(), arguments.end(), "--help") != arguments.end())
-    throw HelpRequested(help_text(syntax, flags), help_markdown(syntax));
+    throw HelpRequested(
+        help_text(syntax, flags, std::ranges::find(arguments, "--all") != arguments.end()),
+        help_markdown(syntax));
 
   const po::options_description description = describe(flags);
   po::parsed_options parsed(&description);

@@ -48,6 +48,9 @@ struct Syntax {
   // stand for several: "plan.json..." for one or more, "[more.json ...]" for any number.
   std::vector<std::string_view> positionals;
   std::vector<Flag> flags;  // --help is added
+  // Flags that `help COMMAND` shows, with examples; `help COMMAND --all` shows all. Empty: all.
+  std::vector<std::string_view> common{};
+  std::string_view examples{};
 };
 
 // The flags and positional arguments of one command line.

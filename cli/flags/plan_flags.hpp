@@ -11,6 +11,7 @@
 #include "cli/flags/options.hpp"
 #include "model/graph/release_rule.hpp"
 #include "model/transformer/wire_format.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/plan/decode_moves.hpp"
 #include "planner/plan/sparse_attention.hpp"
 #include "planner/search/search.hpp"
@@ -83,6 +84,8 @@ void refuse_streaming(const Options& options, const planner::Strategy& strategy)
                                              const planner::Strategy& strategy);
 // `--candidates`; 0: none.
 [[nodiscard]] std::int32_t candidates_of(const Options& options, planner::HeadPlacement head);
+// `--seconds` and `--evaluations`; by default ten seconds.
+[[nodiscard]] planner::SearchEffort::Limits effort_limits(const Options& options);
 // What the search for a strategy decides itself.
 void refuse_with_any(const Options& options);
 

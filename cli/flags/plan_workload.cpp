@@ -23,13 +23,20 @@ std::filesystem::path tokenizer_source(const std::string& model_name) {
   return {};
 }
 
-std::int64_t prompt_tokens(const Options& options, const std::string& model_name,
-                           const model::Transformer& transformer) {
+namespace {
+
+constexpr std::int64_t kUsualPrompt = 512;
+constexpr std::int64_t kUsualNew = 128;
+
+// Of `--prompt` or `--prompt-tokens`; nothing if neither is given.
+std::optional<std::int64_t> prompt_tokens(const Options& options, const std::string& model_name,
+                                          const model::Transformer& transformer) {
   const std::optional<std::string> text = options.text("prompt");
   if (!text) {
     options.refuse({"raw-prompt", "chat", "system"},
                    "without '--prompt', the text that it is about");
-    return options.integer_or("prompt-tokens", 64, 1, 1 << 30);
+    if (!options.has("prompt-tokens")) return std::nullopt;
+    return options.integer_or("prompt-tokens", kUsualPrompt, 1, 1 << 30);
   }
   if (options.has("prompt-tokens"))
     throw Usage("flags '--prompt' and '--prompt-tokens' contradict each other; give one");
@@ -42,6 +49,34 @@ std::int64_t prompt_tokens(const Options& options, const std::string& model_name
       spoken_prompt(options, *exec::load_tokenizer(source, transformer), source, *text).size());
 }
 
+}  // namespace
+
+planner::Workload lengths_of(const Options& options, const std::string& model_name,
+                             const model::Transformer& transformer) {
+  const std::optional<std::int64_t> prompt = prompt_tokens(options, model_name, transformer);
+  const std::int64_t context = transformer.max_context;
+  // A context that is too short for both is divided as they are.
+  const std::int64_t room =
+      prompt ? context - *prompt : context * kUsualNew / (kUsualPrompt + kUsualNew);
+  planner::Workload workload{
+      .prompt_tokens = prompt.value_or(kUsualPrompt),
+      .new_tokens = new_tokens(options, transformer, std::clamp<std::int64_t>(room, 1, kUsualNew))};
+  if (!prompt)
+    workload.prompt_tokens =
+        std::clamp<std::int64_t>(context - workload.new_tokens, 1, kUsualPrompt);
+  return workload;
+}
+
+std::string shortening_text(const Options& options, const planner::Workload& workload,
+                            const model::Transformer& transformer) {
+  const bool prompt = !options.has("prompt") && !options.has("prompt-tokens") &&
+                      workload.prompt_tokens < kUsualPrompt;
+  const bool generated = !options.has("new-tokens") && workload.new_tokens < kUsualNew &&
+                         transformer.architecture().generates();
+  if (!prompt && !generated) return "";
+  return "shortened to the model's context of " + std::to_string(transformer.max_context);
+}
+
 planner::Workload workload_of(const Options& options, const std::string& model_name,
                               const model::Transformer& transformer,
                               const std::optional<Served>& served) {
@@ -49,8 +84,7 @@ planner::Workload workload_of(const Options& options, const std::string& model_n
     options.refuse({"prompt-tokens", "prompt", "chat", "system", "new-tokens"},
                    "with '--workload', which says it for each request");
   if (served) return planner::typical_workload(served->requests);
-  return {.prompt_tokens = prompt_tokens(options, model_name, transformer),
-          .new_tokens = new_tokens(options, transformer, 32)};
+  return lengths_of(options, model_name, transformer);
 }
 
 planner::Objective objective_of(const Options& options, const planner::Strategy& strategy, bool any,

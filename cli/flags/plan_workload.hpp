@@ -22,10 +22,15 @@ namespace tandem::cli {
 // Model folder or GGUF file, which have tokenizers; empty if the model is only a geometry.
 [[nodiscard]] std::filesystem::path tokenizer_source(const std::string& model_name);
 
-// Tokens of `--prompt`, counted by the model's tokenizer, or `--prompt-tokens`. Throws Usage for
-// flags that contradict each other, Error for a text and a model without a tokenizer.
-[[nodiscard]] std::int64_t prompt_tokens(const Options& options, const std::string& model_name,
-                                         const model::Transformer& transformer);
+// The lengths of one request: `--new-tokens`, and `--prompt-tokens` or the tokens of `--prompt`,
+// counted by the model's tokenizer. By default 512 prompt and 128 new tokens, shortened to the
+// model's context. Throws Usage for flags that contradict each other, Error for a text and a model
+// without a tokenizer.
+[[nodiscard]] planner::Workload lengths_of(const Options& options, const std::string& model_name,
+                                           const model::Transformer& transformer);
+// Describes why lengths that are not given are not the default ones; empty if they are.
+[[nodiscard]] std::string shortening_text(const Options& options, const planner::Workload& workload,
+                                          const model::Transformer& transformer);
 
 // The workload of one request by flags, or of a typical one of many, which state their lengths
 // themselves. Throws Usage for flags of lengths beside a workload.

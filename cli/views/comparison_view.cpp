@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -213,21 +214,31 @@ std::vector<std::string> labels_of(const std::vector<std::string>& paths,
   const auto stem = [](const std::string& path) {
     return std::filesystem::path(path).stem().string();
   };
-  std::map<std::string, int> kinds;
+  const auto pace = [&](std::size_t i) {
+    return std::string(pace_of(origins[i]).value_or(kind_of(origins[i])));
+  };
+  std::map<std::string, std::set<std::string>> paces;  // by kind
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    paces[std::string(kind_of(origins[i]))].insert(pace(i));
+  std::vector<std::string> labels;
+  std::map<std::string, int> same;
   std::map<std::string, int> stems;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const std::string kind(kind_of(origins[i]));
-    ++kinds[kind];
-    ++stems[kind + '/' + stem(paths[i])];
+    labels.push_back(paces.at(kind).size() > 1 ? pace(i) : kind);
+    ++same[labels.back()];
+    ++stems[labels.back() + '/' + stem(paths[i])];
   }
-  std::vector<std::string> labels;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    std::string label(kind_of(origins[i]));
-    if (kinds.at(label) > 1) {
-      const bool is_plain = stems.at(label + '/' + stem(paths[i])) == 1;
-      label += " (" + (is_plain ? stem(paths[i]) : paths[i]) + ")";
+    std::string& label = labels[i];
+    if (same.at(label) == 1) continue;
+    const bool is_plain = stems.at(label + '/' + stem(paths[i])) == 1;
+    const std::string name = is_plain ? stem(paths[i]) : paths[i];
+    if (label.ends_with(')')) {
+      label.replace(label.size() - 1, 1, ", " + name + ")");
+    } else {
+      label += " (" + name + ")";
     }
-    labels.push_back(std::move(label));
   }
   return labels;
 }

@@ -11,9 +11,10 @@
 
 namespace tandem::cli {
 
-// "predicted", "measured", "replayed", by the origins of the results at `paths`; of a kind that
-// several have, with the file's name, "measured (laptop)", or its whole path where that is needed
-// to tell them apart.
+// "predicted", "replayed", "measured", by the origins of the results at `paths`; "measured
+// (emulated)", "measured (testbed)" where measured results have several paces. Of several with the
+// same one, with the file's name, "measured (laptop)", or its whole path where that is needed to
+// tell them apart.
 [[nodiscard]] std::vector<std::string> labels_of(const std::vector<std::string>& paths,
                                                  const std::vector<model::ResultOrigin>& origins);
 

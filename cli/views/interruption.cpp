@@ -13,7 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kGrace{2};
 constexpr timespec kTick{.tv_sec = 0, .tv_nsec = 50'000'000};
 
 sigset_t watched() {
@@ -26,7 +25,7 @@ sigset_t watched() {
 }
 
 void watch(const std::stop_token& stop, const std::function<void(const std::string&)>& on_signal,
-           std::function<void()> on_unread) {
+           std::function<void()> on_unread, std::chrono::seconds grace) {
   const sigset_t set = watched();
   Clock::time_point patience = Clock::time_point::max();
   while (!stop.stop_requested()) {
@@ -37,7 +36,7 @@ void watch(const std::stop_token& stop, const std::function<void(const std::stri
     }
     if (on_unread && reader_gone()) std::exchange(on_unread, nullptr)();
     if (!signalled) continue;
-    patience = Clock::now() + kGrace;
+    patience = Clock::now() + grace;
     on_signal("interrupted");
   }
 }
@@ -45,11 +44,11 @@ void watch(const std::stop_token& stop, const std::function<void(const std::stri
 }  // namespace
 
 Interruption::Interruption(std::function<void(const std::string& reason)> on_signal,
-                           std::function<void()> on_unread) {
+                           std::function<void()> on_unread, std::chrono::seconds grace) {
   const sigset_t set = watched();
   pthread_sigmask(SIG_BLOCK, &set, &before_);
-  thread_ = std::jthread([act = std::move(on_signal), unread = std::move(on_unread)](
-                             const std::stop_token& stop) { watch(stop, act, unread); });
+  thread_ = std::jthread([act = std::move(on_signal), unread = std::move(on_unread),
+                          grace](const std::stop_token& stop) { watch(stop, act, unread, grace); });
 }
 
 Interruption::~Interruption() {

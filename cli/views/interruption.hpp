@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <string>
@@ -8,13 +9,14 @@
 namespace tandem::cli {
 
 // While it lives, Ctrl-C, SIGTERM and SIGHUP call `on_signal` on a thread of its own instead of
-// ending the process; if it still lives two seconds later, or at a second signal, the process exits
+// ending the process; if it still lives `grace` later, or at a second signal, the process exits
 // with one line. `on_unread`, if any, is called once when standard output has lost its reader. To
 // be made before any other thread.
 class Interruption {
  public:
   explicit Interruption(std::function<void(const std::string& reason)> on_signal,
-                        std::function<void()> on_unread = {});
+                        std::function<void()> on_unread = {},
+                        std::chrono::seconds grace = std::chrono::seconds(2));
   ~Interruption();
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;

@@ -440,7 +440,9 @@ Json choice_json(const study::Choice& choice) {
             {"contenders", Json::array()},
             {"left_out", Json::array()},
             {"without", Json::array()},
-            {"reason", choice.contenders.size() > 1 ? Json(why_first(choice)) : Json()}};
+            {"reason", choice.contenders.size() > 1 ? Json(why_first(choice)) : Json()},
+            {"evaluations", choice.evaluations},
+            {"to_the_end", choice.to_the_end}};
   const auto put = [&](Json& of, std::optional<double> seconds) {
     const Json value = seconds ? Json(*seconds) : Json();
     switch (choice.objective) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -45,6 +46,26 @@ void ProgressLine::draw() {
             << std::string(kWidth - filled, '.') << "] " << done_ << " of " << total_ << ", "
             << to_text(model::Seconds{spent * (1.0 - share) / share}) << " left\033[K"
             << std::flush;
+  drawn_ = true;
+}
+
+BestSoFarLine::BestSoFarLine(bool shown) : shown_(shown && ::isatty(STDERR_FILENO) == 1) {}
+
+BestSoFarLine::~BestSoFarLine() {
+  if (drawn_) std::cerr << "\r\033[K" << std::flush;
+}
+
+void BestSoFarLine::show(const study::BestSoFar& best, double elapsed_s) {
+  if (!shown_) return;
+  std::cerr << '\r';
+  if (best.strategy.empty()) {
+    std::cerr << "no plan so far, ";
+  } else {
+    std::cerr << "best so far " << to_text(model::Seconds{best.seconds}) << " (" << best.strategy
+              << ", " << best.devices << (best.devices == 1 ? " device), " : " devices), ");
+  }
+  std::cerr << best.candidates << (best.candidates == 1 ? " candidate, " : " candidates, ")
+            << model::fixed(elapsed_s, 0) << " s\033[K" << std::flush;
   drawn_ = true;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "advice/choice.hpp"
 #include "advice/progress.hpp"
 
 namespace tandem::cli {
@@ -31,6 +32,21 @@ class ProgressLine : public study::Progress {
   bool drawn_ = false;
   std::chrono::steady_clock::time_point started_;
   std::chrono::steady_clock::time_point last_;
+};
+
+// A line on standard error with the best plan so far; nothing unless that is a terminal.
+class BestSoFarLine {
+ public:
+  explicit BestSoFarLine(bool shown);
+  BestSoFarLine(const BestSoFarLine&) = delete;
+  BestSoFarLine& operator=(const BestSoFarLine&) = delete;
+  ~BestSoFarLine();  // removes the line
+
+  void show(const study::BestSoFar& best, double elapsed_s);
+
+ private:
+  bool shown_;
+  bool drawn_ = false;
 };
 
 }  // namespace tandem::cli

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -23,6 +25,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kRoundTrips{300};
 constexpr std::chrono::seconds kClose{2};
+constexpr std::chrono::milliseconds kGlance{200};  // at the other workers
 // A profile of 1 GB would be no profile.
 constexpr std::size_t kMostProfileBytes = std::size_t{16} << 20;
 
@@ -77,10 +80,12 @@ struct Discoverer::State {
                       .session = session,
                       .device = master(),
                       .peer = index};
-    const auto name = [&](model::DeviceIndex d) {
+    const auto name = [&](model::DeviceIndex d) -> std::string {
       const auto i = static_cast<std::size_t>(d);
-      return i < options.hosts.size() && !options.hosts[i].name.empty() ? options.hosts[i].name
-                                                                        : "the worker";
+      if (i >= options.hosts.size()) return "the worker";
+      const DiscoveryHost& other = options.hosts[i];
+      if (!other.name.empty()) return other.name;
+      return d == index ? "the worker" : to_text(other.endpoint);
     };
     Connection connection =
         connect_to(host.endpoint, options.key, hello,
@@ -186,9 +191,18 @@ struct Discoverer::State {
       last = piece.last;
     }
     worker.device.profile = model::parse_profile_json(json, "profile of " + worker.device.name);
+  }
+
+  // A profile that cannot be kept is a fault of this machine, not of the worker: it ends run().
+  void keep_profile(const Worker& worker) {
     if (!options.on_profile) return;
     const std::lock_guard lock(notices);
-    options.on_profile(worker.device);
+    if (unkept) return;
+    try {
+      options.on_profile(worker.device);
+    } catch (...) {
+      unkept = std::current_exception();
+    }
   }
 
   void profile_all() {
@@ -204,6 +218,7 @@ struct Discoverer::State {
           for (Worker* const worker : here) {
             try {
               profile(*worker);
+              keep_profile(*worker);
             } catch (const std::exception& fault) {
               try {
                 drop(*worker, model::describe(fault));
@@ -217,10 +232,31 @@ struct Discoverer::State {
       }
     }
     stop.check();
+    if (unkept) std::rethrow_exception(unkept);
     forget_gone();
   }
 
-  ProbeAnswer answer(Worker& worker) { return worker.control->expect<ProbeAnswer>(worker.index); }
+  // Nothing: no message for a while, or the worker is lost.
+  static std::optional<Message> next_message(Worker& worker) {
+    try {
+      return worker.control->receive(worker.index, Clock::now() + kGlance);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  // Throws Error as soon as any worker is lost: the peers of one that has stopped wait for it
+  // without end.
+  ProbeAnswer answer(Worker& worker) {
+    for (;;) {
+      for (const auto& other : workers) other->control->check();
+      std::optional<Message> message = next_message(worker);
+      if (!message) continue;
+      if (auto* got = std::get_if<ProbeAnswer>(&*message)) return std::move(*got);
+      throw Error(worker.fault("sent " + std::string(name_of(*message)) +
+                               ", expected ProbeAnswer; install the same tandem on every device"));
+    }
+  }
 
   // Empty: both ends have a channel in each direction.
   std::string open_link(Worker& a, Worker& b) {
@@ -380,8 +416,9 @@ struct Discoverer::State {
   DiscoveryOptions options;
   SessionId session = random_session();
   Cancellation stop;
-  std::mutex notices;  // guards the callbacks
-  std::mutex mutex;    // guards what follows
+  std::mutex notices;         // guards the callbacks, and:
+  std::exception_ptr unkept;  // the first that on_profile threw
+  std::mutex mutex;           // guards what follows
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::unique_ptr<Worker>> parted;  // left out, not yet told
   std::set<model::DeviceIndex> gone;

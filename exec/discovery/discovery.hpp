@@ -68,7 +68,8 @@ class Discoverer {
   // Connects to all hosts; has machines profiled, workers of one machine one after another, others
   // at the same time; opens links and measures them. Latency: ask_round_trips() less the mean of
   // what both profiles charge for such a message, 0 at the least. Throws Error if no
-  // host is left, if a measurement of links fails, and when cancelled.
+  // host is left, if a measurement of links fails or a worker is lost in it, and when cancelled;
+  // what on_profile throws.
   [[nodiscard]] Discovery run();
   // Ends run(), here and at the workers. Any thread, any time.
   void cancel(const std::string& reason) noexcept;

@@ -85,7 +85,8 @@ model::DeviceProfile machine_profile(const WorkerMachine& machine, const Profile
       measure_machine(transformer, options,
                       DiskProfileOptions{.folder = machine.cache_dir,
                                          .file_bytes = kDiskBytes,
-                                         .read_bytes = streamed_block_bytes(transformer)})
+                                         .read_bytes = streamed_block_bytes(transformer),
+                                         .seconds = kDiskPart * options.seconds})
           .front();
   try {
     AtomicFile file(folder);

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -165,6 +166,16 @@ void LocalCluster::start(const LocalClusterOptions& options, const DevicePlace& 
     throw Error("emulation: no new process: " + model::system_fault(errno, "close other programs"));
   }
   process.child = model::ChildProcess(child);
+}
+
+std::optional<LocalCluster::Crash> LocalCluster::crash() noexcept {
+  std::optional<Crash> found;
+  for (std::size_t d = 0; d < processes_.size(); ++d) {
+    const std::optional<int> status = processes_[d].child.status_if_ended();
+    if (!found && status && WIFSIGNALED(*status))
+      found = {.device = d, .signal = WTERMSIG(*status)};
+  }
+  return found;
 }
 
 void LocalCluster::wait(std::chrono::milliseconds patience) noexcept {

@@ -13,7 +13,7 @@ namespace {
 
 std::string disk_text(const DiskRate& disk, const DiskProfileOptions& asked) {
   return "disk: " + to_text(model::Bytes{static_cast<double>(disk.file_bytes)}) + " in " +
-         asked.folder.string() + ", read " + std::to_string(asked.passes) + " times in pieces of " +
+         asked.folder.string() + ", read " + std::to_string(disk.passes) + " times in pieces of " +
          to_text(model::Bytes{static_cast<double>(asked.read_bytes)}) + " (" + disk.method + "), " +
          to_text(disk.slowest) + " to " + to_text(disk.fastest);
 }

@@ -12,6 +12,9 @@
 
 namespace tandem::exec {
 
+// Of the time of a profile, what its disk may take unless somebody names the file's size.
+inline constexpr double kDiskPart = 0.25;
+
 // About a block of the model's weights, as a device streams them: half a layer.
 [[nodiscard]] std::uint64_t streamed_block_bytes(const model::Transformer& transformer);
 

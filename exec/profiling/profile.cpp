@@ -58,14 +58,17 @@ struct Part {
   model::Transformer transformer;
   std::string name{};  // for sources; empty: weights and cache in f32, which are always measured
   std::optional<model::WeightFormat> format{};  // of weights that are not f32
-  std::vector<MeasuredSteps> measured{};        // one for each number of threads
+  double weight = 1.0;                          // of all time, beside those of other parts
+  std::optional<StepMeasurement> steps{};
+  std::vector<MeasuredSteps> measured{};  // one for each number of threads
 };
 
 std::vector<Part> parts_of(const model::Transformer& transformer, const ProfileOptions& options) {
   model::Transformer plain = transformer;
   plain.formats = model::WeightFormats();
   plain.cache = model::CacheFormat::f32;
-  std::vector<Part> parts{{.transformer = plain}};
+  std::vector<Part> parts;
+  parts.emplace_back().transformer = plain;
   for (const model::WeightFormat format : model::kWeightFormats) {
     if (std::ranges::find(options.formats, format) == options.formats.end()) continue;
     require(format != model::WeightFormat::f32, "f32 is measured in any case");
@@ -81,31 +84,43 @@ std::vector<Part> parts_of(const model::Transformer& transformer, const ProfileO
     part.name = "cache in f16";
     part.transformer.cache = model::CacheFormat::f16;
   }
+  // If others are named, only those kinds need f32 that read no weights, which every part measures.
+  if (parts.size() > 1) parts.front().weight = 0.5;
+  for (Part& part : parts) {
+    part.steps.emplace(part.transformer, StepOptions{.threads = options.threads,
+                                                     .kernels = options.kernels,
+                                                     .stream_bytes = stream_bytes_of(
+                                                         part.transformer, options.stream_bytes),
+                                                     .rows = options.rows,
+                                                     .finer = options.finer,
+                                                     .check = options.check});
+  }
   return parts;
 }
 
-// Measures `part` for `seconds`; what there was no time for is added to the sources of `profiles`.
-void measure(Part& part, const ProfileOptions& options, double seconds,
-             std::vector<model::DeviceProfile>& profiles) {
+// Measures all parts in turn, in rounds over all of `seconds`: a slow moment of the machine is one
+// of several moments of every size, whose median counts. The first round is always made, the others
+// while they measure for as long as they make weights.
+void measure(std::vector<Part>& parts, double seconds) {
+  constexpr int kRounds = 5;
   const Clock::time_point start = Clock::now();
-  const double stream_bytes = stream_bytes_of(part.transformer, options.stream_bytes);
-  for (std::size_t i = 0; i < profiles.size(); ++i) {
-    const double until =
-        seconds * static_cast<double>(i + 1) / static_cast<double>(profiles.size());
-    part.measured.push_back(measure_steps(
-        part.transformer, {.threads = options.threads[i],
-                           .kernels = options.kernels,
-                           .deadline = start + std::chrono::duration_cast<Clock::duration>(
-                                                   std::chrono::duration<double>(until)),
-                           .stream_bytes = stream_bytes,
-                           .rows = options.rows,
-                           .finer = options.finer,
-                           .check = options.check}));
-    const std::int32_t left_out = part.measured.back().left_out;
-    std::string& source = profiles[i].source;
-    if (!part.name.empty()) source += "; " + part.name;
-    if (left_out > 0)
-      source += ", for lack of time no prompts of " + std::to_string(left_out) + " tokens or more";
+  double weights = 0.0;
+  for (const Part& part : parts) weights += part.weight;
+  int left = kRounds;  // rounds, with the one that is under way
+  for (bool first = true; left > 0; first = false, --left) {
+    double done = 0.0;
+    double making_s = 0.0;
+    for (Part& part : parts) {
+      const double left_s = seconds - seconds_since(start);
+      const double share = part.weight / (left * weights - done);
+      done += part.weight;
+      if (first || left_s * share > part.steps->making_s())
+        part.steps->visit(left_s * share, left - 1);
+      making_s += part.steps->making_s();
+    }
+    const double left_s = seconds - seconds_since(start);
+    if (left_s < making_s) return;
+    left = std::min(left, 1 + std::max(1, static_cast<int>(left_s / (2.0 * making_s))));
   }
 }
 
@@ -124,7 +139,7 @@ void fit_rates(const std::vector<Part>& parts, std::size_t index, model::DeviceP
       all_held_out[k].insert(all_held_out[k].end(), more.begin(), more.end());
     }
   }
-  const double drift = relative_spread(references);
+  const double drift = relative_spread(references).value_or(0.0);  // two a visit at the least
   profile.drift = kept_deviation(drift);
   const auto fitted = [&](const ProfileLog& log, TaskKind kind,
                           std::optional<model::WeightFormat> format, const HeldOut& held_out) {
@@ -175,6 +190,8 @@ std::vector<model::DeviceProfile> measure_profiles(const model::Transformer& tra
               std::ranges::is_sorted(options.rows),
           "a profile has threads, and two sizes of prompts or more, ascending");
   const Clock::time_point start = Clock::now();
+  // First, as memory may not suffice.
+  std::vector<Part> parts = parts_of(transformer, options);
   // As the run's own peak counts memory: RssFile is code and libraries as far as they were touched,
   // RssAnon what was allocated.
   const double idle_heap = field_bytes(kStatus, "RssAnon:");
@@ -188,14 +205,13 @@ std::vector<model::DeviceProfile> measure_profiles(const model::Transformer& tra
     profile.rate[static_cast<std::size_t>(TaskKind::transfer)] = messages.transfer;
     profile.inlined = messages.inlined;
   }
-  std::vector<Part> parts = parts_of(transformer, options);
-  // Who names formats needs f32 for what reads no weights only, which every part measures.
-  double shares = static_cast<double>(parts.size()) - (parts.size() > 1 ? 0.5 : 0.0);
-  for (Part& part : parts) {
-    const double share = part.name.empty() && parts.size() > 1 ? 0.5 : 1.0;
-    const double left_s = options.seconds - seconds_since(start);
-    measure(part, options, left_s * share / shares, profiles);
-    shares -= share;
+  measure(parts, options.seconds - seconds_since(start));
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
+    for (Part& part : parts) {
+      const MeasuredSteps& measured = part.measured.emplace_back(part.steps->measured(i));
+      if (!part.name.empty()) profiles[i].source += "; " + part.name;
+      if (!measured.left_out.empty()) profiles[i].source += ", " + measured.left_out;
+    }
   }
   for (std::size_t i = 0; i < profiles.size(); ++i) {
     fit_rates(parts, i, profiles[i]);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <system_error>
@@ -24,15 +25,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using Clock = std::chrono::steady_clock;
+
+double elapsed_s(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 // The file's name, as long as this lives: until somebody has opened it. It is one that AtomicFile
 // clears away, should this process be killed.
 class Filler {
  public:
-  Filler(const fs::path& folder, std::span<const std::byte> chunk, std::uint64_t chunks) {
+  // Writes `chunks` chunks, fewer if they take longer than `seconds`.
+  Filler(const fs::path& folder, std::span<const std::byte> chunk, std::uint64_t chunks,
+         double seconds) {
+    const Clock::time_point start = Clock::now();
     AtomicFile file(folder);
-    for (std::uint64_t i = 0; i < chunks; ++i) {
+    while (chunks_ < chunks && (chunks_ == 0 || elapsed_s(start) < seconds)) {
       file.write(chunk);
       file.settle();
+      ++chunks_;
     }
     const std::string name = ".tandem-partial-profile-" + std::to_string(::getpid());
     path_ = folder / name;
@@ -44,17 +55,15 @@ class Filler {
     std::error_code ignored;
     fs::remove(path_, ignored);
   }
-  [[nodiscard]] const fs::path& path() const { return path_; }
+  [[nodiscard]] std::unique_ptr<DirectFile> open() const {
+    return std::make_unique<DirectFile>(path_);
+  }
+  [[nodiscard]] std::uint64_t chunks() const { return chunks_; }
 
  private:
   fs::path path_;
+  std::uint64_t chunks_ = 0;
 };
-
-std::unique_ptr<DirectFile> open_filled(const fs::path& folder, std::span<const std::byte> chunk,
-                                        std::uint64_t chunks) {
-  const Filler filler(folder, chunk, chunks);
-  return std::make_unique<DirectFile>(filler.path());
-}
 
 void fill_with_noise(AlignedBuffer& buffer) {
   std::mt19937_64 random(1);
@@ -67,32 +76,41 @@ void fill_with_noise(AlignedBuffer& buffer) {
 DiskRate measure_disk(const DiskProfileOptions& options) {
   require(options.file_bytes > 0 && options.read_bytes > 0 && options.passes > 0,
           "measure_disk: sizes and passes are positive");
+  const Clock::time_point began = Clock::now();
   const std::uint64_t chunk = direct_ceiling(std::min(options.read_bytes, options.file_bytes));
-  const std::uint64_t chunks = (options.file_bytes + chunk - 1) / chunk;
+  std::uint64_t chunks = (options.file_bytes + chunk - 1) / chunk;
   AlignedBuffer buffer(chunk);
   fill_with_noise(buffer);
   const std::span<std::byte> bytes(buffer.data(), buffer.size());
-  const std::unique_ptr<DirectFile> opened = open_filled(options.folder, bytes, chunks);
+  std::unique_ptr<DirectFile> opened;
+  {
+    const Filler filler(options.folder, bytes, chunks, options.seconds / 2.0);
+    opened = filler.open();
+    chunks = filler.chunks();
+  }
   const DirectFile& file = *opened;
   DirectReader reader;
   const std::atomic<bool> stop = false;
   const auto file_bytes = static_cast<double>(chunk * chunks);
   std::vector<double> rates;
   for (int pass = 0; pass < options.passes; ++pass) {
-    const auto start = std::chrono::steady_clock::now();
+    if (pass > 0 && elapsed_s(began) > options.seconds) break;
+    const Clock::time_point start = Clock::now();
     for (std::uint64_t i = 0; i < chunks; ++i) {
       reader.read(file, i * chunk, bytes, stop);
       file.forget(i * chunk, chunk);
     }
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    rates.push_back(file_bytes / std::max(taken.count(), 1e-9));
+    rates.push_back(file_bytes / std::max(elapsed_s(start), 1e-9));
   }
+  std::optional<double> spread = relative_spread({&rates, 1});
+  if (spread) spread = kept_deviation(*spread);
   const auto [slowest, fastest] = std::ranges::minmax(rates);
   return {.rate = model::BytesPerSecond{model::quantile(rates, 0.5)},
           .slowest = model::BytesPerSecond{slowest},
           .fastest = model::BytesPerSecond{fastest},
-          .spread = kept_deviation(relative_spread({&rates, 1})),
+          .spread = spread,
           .file_bytes = chunk * chunks,
+          .passes = static_cast<int>(rates.size()),
           .method = reader.method(file)};
 }
 

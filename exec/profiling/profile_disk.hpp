@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <optional>
 #include <string>
 
 #include "model/base/units.hpp"
@@ -14,15 +16,20 @@ struct DiskProfileOptions {
   std::filesystem::path folder{};          // on the disk; made if need be
   std::uint64_t file_bytes = 256U << 20U;  // written, read, removed
   std::uint64_t read_bytes = 8U << 20U;    // of one read: about a block of weights
-  int passes = 5;                          // over the file
+  int passes = 5;                          // over the file, at most
+  // About how long it may take: half of it to write, after which the file stays smaller, and until
+  // its end to begin passes, of which one is always made.
+  double seconds = std::numeric_limits<double>::infinity();
 };
 
 struct DiskRate {
   model::BytesPerSecond rate{};  // the median pass
   model::BytesPerSecond slowest{};
   model::BytesPerSecond fastest{};
-  double spread = 0.0;           // standard deviation of the passes' rates, relative to them
+  // Standard deviation of the logarithms of the passes' rates; none: one pass.
+  std::optional<double> spread{};
   std::uint64_t file_bytes = 0;  // whole reads of whole pages
+  int passes = 0;                // that were made
   std::string method{};          // "O_DIRECT, io_uring" and so on
 };
 

@@ -6,20 +6,39 @@
 
 #include "exec/profiling/profile_fit.hpp"
 #include "model/base/limits.hpp"
+#include "model/base/statistics.hpp"
 #include "model/predict/cost_model.hpp"
 
 namespace tandem::exec {
 
-double relative_spread(std::span<const std::vector<double>> groups) {
+namespace {
+
+// What model/predict/deviation.cpp assumes of a rate that states no error.
+constexpr double kUnmeasured = 0.10;
+
+}  // namespace
+
+std::optional<double> relative_spread(std::span<const std::vector<double>> groups) {
+  constexpr std::size_t kMany = 20;
+  constexpr double kNormal90 = 2.0 * 1.645;
+  std::vector<double> deviations;
   double squares = 0.0;
   double freedom = 0.0;
   for (const std::vector<double>& group : groups) {
+    if (group.size() < 2) continue;
+    const auto n = static_cast<double>(group.size());
     double mean = 0.0;
-    for (const double value : group) mean += std::log(value) / static_cast<double>(group.size());
-    for (const double value : group) squares += std::pow(std::log(value) - mean, 2);
-    if (!group.empty()) freedom += static_cast<double>(group.size() - 1);
+    for (const double value : group) mean += std::log(value) / n;
+    for (const double value : group) {
+      const double deviation = std::log(value) - mean;
+      squares += deviation * deviation;
+      deviations.push_back(deviation * std::sqrt(n / (n - 1.0)));
+    }
+    freedom += n - 1.0;
   }
-  return freedom > 0.0 ? std::sqrt(squares / freedom) : 0.0;
+  if (deviations.empty()) return std::nullopt;
+  if (deviations.size() < kMany) return std::sqrt(squares / freedom);
+  return (model::quantile(deviations, 0.95) - model::quantile(deviations, 0.05)) / kNormal90;
 }
 
 void add_errors(const ProfileLog& log, const ProfileLog& measured, HeldOut& held_out) {
@@ -38,12 +57,15 @@ void add_errors(const ProfileLog& log, const ProfileLog& measured, HeldOut& held
 model::RateError rate_error(const ProfileLog& log, model::TaskKind kind,
                             std::optional<model::WeightFormat> format,
                             std::span<const double> held_out, double drift) {
-  double squares = 0.0;
-  for (const double error : held_out) squares += error * error;
-  const double count = std::max(1.0, static_cast<double>(held_out.size()));
-  const double spread = relative_spread(log.moments(kind, format));
-  return {.fit = kept_deviation(std::sqrt(squares / count)),
-          .spread = kept_deviation(std::sqrt(std::max(0.0, spread * spread - drift * drift)))};
+  model::RateError error{.fit = kUnmeasured, .spread = kUnmeasured};
+  if (!held_out.empty()) {
+    double squares = 0.0;
+    for (const double one : held_out) squares += one * one;
+    error.fit = kept_deviation(std::sqrt(squares / static_cast<double>(held_out.size())));
+  }
+  if (const std::optional<double> spread = relative_spread(log.moments(kind, format)))
+    error.spread = kept_deviation(std::sqrt(std::max(0.0, *spread * *spread - drift * drift)));
+  return error;
 }
 
 double kept_deviation(double deviation) {

@@ -27,8 +27,15 @@ double rate_given(const Samples& samples, double overhead) {
   return std::max(along / square, 0.01 * least);
 }
 
-// The same in overhead and f together; 0 if the sizes do not determine it.
-double best_overhead(const Samples& samples) {
+// Of one intensity, the overhead of the same problem in overhead and f together, times its weight,
+// which is how fast the sum grows beside the overhead; a weight of 0 if the sizes do not determine
+// it.
+struct Overhead {
+  double weight = 0.0;
+  double weighted_s = 0.0;
+};
+
+Overhead group_overhead(const Samples& samples) {
   double aa = 0.0;
   double ab = 0.0;
   double bb = 0.0;
@@ -43,23 +50,52 @@ double best_overhead(const Samples& samples) {
     a1 += a;
     b1 += b;
   }
-  const double determinant = aa * bb - ab * ab;
-  if (determinant <= 1e-9 * aa * bb) return 0.0;
-  return std::max(0.0, (a1 * bb - b1 * ab) / determinant);
+  if (aa * bb - ab * ab <= 1e-9 * aa * bb) return {};
+  return {.weight = aa - ab * ab / bb, .weighted_s = a1 - ab * b1 / bb};
+}
+
+using ByIntensity = std::map<double, Samples>;
+
+// Sets overhead_s and row_s of `rate`: least squares, given the best f of each intensity, of
+//   sum over intensities i of weight (overhead_s + row_s i - overhead of i)^2
+void fit_overheads(const ByIntensity& by_intensity, bool by_row, model::KindRate& rate) {
+  const Overhead first = group_overhead(by_intensity.begin()->second);
+  if (first.weight > 0.0) rate.overhead_s = std::max(0.0, first.weighted_s / first.weight);
+  if (!by_row) return;
+  double w = 0.0;
+  double wi = 0.0;
+  double wii = 0.0;
+  double s = 0.0;
+  double si = 0.0;
+  for (const auto& [intensity, group] : by_intensity) {
+    const Overhead of = group_overhead(group);
+    w += of.weight;
+    wi += of.weight * intensity;
+    wii += of.weight * intensity * intensity;
+    s += of.weighted_s;
+    si += of.weighted_s * intensity;
+  }
+  const double determinant = w * wii - wi * wi;
+  if (determinant <= 1e-9 * w * wii) return;
+  const double row_s = (w * si - wi * s) / determinant;
+  if (row_s <= 0.0) return;
+  const double overhead_s = (s * wii - si * wi) / determinant;
+  rate.overhead_s = std::max(0.0, overhead_s);
+  rate.row_s = overhead_s >= 0.0 ? row_s : std::max(0.0, si / wii);
 }
 
 }  // namespace
 
 model::KindRate fit_rate(std::span<const ProfileSample> samples) {
-  std::map<double, Samples> by_intensity;
+  ByIntensity by_intensity;
   for (const ProfileSample& s : samples) {
     if (s.streamed_bytes > 0.0 && s.seconds > 0.0) by_intensity[s.intensity].push_back(s);
   }
   require(!by_intensity.empty(), "a rate needs a measurement");
   model::KindRate rate;
-  rate.overhead_s = best_overhead(by_intensity.begin()->second);
+  fit_overheads(by_intensity, std::ranges::all_of(samples, &ProfileSample::by_row), rate);
   for (const auto& [intensity, group] : by_intensity) {
-    rate.points.push_back({intensity, rate_given(group, rate.overhead_s)});
+    rate.points.push_back({intensity, rate_given(group, rate.overhead_s + rate.row_s * intensity)});
   }
   return rate;
 }

@@ -42,11 +42,15 @@ std::int32_t fraction_of(std::int64_t whole, double fraction) {
       std::clamp<std::int64_t>(std::llround(static_cast<double>(whole) * fraction), 1, whole));
 }
 
-// Columns in whole blocks of the weights' format.
+// Heads in whole groups of a key/value head, as plans share them, or a part of one; columns in
+// whole blocks of the weights' format.
 model::Share share_of(const model::Transformer& t, double fraction, std::int64_t layers) {
   const std::int64_t block = t.column_block();
+  const auto group = static_cast<std::int32_t>(t.group());
+  std::int32_t heads = fraction_of(t.heads, fraction);
+  if (heads > group) heads = group * fraction_of(t.heads / group, fraction);
   return {{0, static_cast<std::int32_t>(layers)},
-          {0, fraction_of(t.heads, fraction)},
+          {0, heads},
           {0, static_cast<std::int32_t>(block * fraction_of(t.intermediate / block, fraction))},
           false,
           false};
@@ -100,16 +104,6 @@ void fill(Compute& compute, std::int32_t rows, std::int64_t hidden) {
   compute.write_rows(kHidden, {0, rows}, {0, static_cast<std::int32_t>(hidden)}, x);
 }
 
-// The mean but for the longest hundredth: a run is the sum of its tasks, those that were
-// interrupted included, which is 2 to 4% more than so many medians.
-double typical(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  const auto kept = seconds.size() - seconds.size() / 100;
-  return std::accumulate(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(kept),
-                         0.0) /
-         static_cast<double>(kept);
-}
-
 template <class Body>
 double timed(const ProfileClock& clock, const Body& body) {
   const double start = clock.now();
@@ -118,59 +112,6 @@ double timed(const ProfileClock& clock, const Body& body) {
 }
 
 }  // namespace
-
-void ProfileLog::add(TaskKind kind, const model::Work& work, double seconds) {
-  times_[{kind, work.intensity, work.streamed_bytes, work.format}].push_back({moment_, seconds});
-}
-
-void ProfileLog::add(const ProfileLog& other) {
-  const int first = moment_ + 1;
-  for (const auto& [size, times] : other.times_) {
-    std::vector<Timed>& all = times_[size];
-    for (const Timed& one : times) all.push_back({first + one.moment, one.seconds});
-  }
-  moment_ = first + other.moment_;
-}
-
-bool ProfileLog::is_of(const Size& size, TaskKind kind, std::optional<model::WeightFormat> format) {
-  return std::get<TaskKind>(size) == kind &&
-         (!format || std::get<model::WeightFormat>(size) == *format);
-}
-
-std::vector<ProfileSample> ProfileLog::samples(TaskKind kind,
-                                               std::optional<model::WeightFormat> format) const {
-  std::vector<ProfileSample> samples;
-  for (const auto& [size, times] : times_) {
-    if (!is_of(size, kind, format)) continue;
-    std::vector<double> seconds;
-    for (const Timed& one : times) seconds.push_back(one.seconds);
-    samples.push_back({.streamed_bytes = std::get<2>(size),
-                       .intensity = std::get<1>(size),
-                       .seconds = typical(std::move(seconds))});
-  }
-  return samples;
-}
-
-std::vector<std::vector<double>> ProfileLog::moments(
-    TaskKind kind, std::optional<model::WeightFormat> format) const {
-  std::vector<std::vector<double>> all;
-  for (const auto& [size, times] : times_) {
-    if (!is_of(size, kind, format)) continue;
-    std::map<int, std::vector<double>> by_moment;
-    for (const Timed& one : times) by_moment[one.moment].push_back(one.seconds);
-    std::vector<double>& means = all.emplace_back();
-    for (const auto& [moment, seconds] : by_moment) means.push_back(model::mean(seconds));
-  }
-  return all;
-}
-
-double ProfileLog::total_s() const {
-  double sum = 0.0;
-  for (const auto& [size, times] : times_) {
-    for (const Timed& one : times) sum += one.seconds;
-  }
-  return sum;
-}
 
 ProfileClock::ProfileClock(int threads) : thread_time_(threads == 1) {
   std::vector<double> costs;
@@ -191,24 +132,60 @@ double ProfileClock::now() const {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+namespace {
+
+ComputeLimits rig_limits(const model::Transformer& t, const model::Share& share,
+                         const ProfileRig::Options& options) {
+  return {.max_rows = options.max_rows,
+          .cache_positions = std::max<std::int64_t>(options.max_positions, model::kCacheBlock),
+          .buffers = buffers_of(t, share),
+          .threads = options.threads,
+          .kernels = options.kernels};
+}
+
+std::size_t slot_floats(const model::Transformer& t, std::int32_t rows) {
+  return std::max(kSlots, 2 * static_cast<std::size_t>(rows * t.hidden));
+}
+
+model::Transformer rig_model(const ProfileRig::Options& options) {
+  return with_layers(options.transformer,
+                     layers_for(options.transformer, options.fraction, options.layer_bytes));
+}
+
+// What weights and buffers take.
+double allocated_bytes(const model::Transformer& t, const model::Share& share,
+                       const ComputeLimits& limits) {
+  return model::weight_bytes(t, share) +
+         model::memory_use({.buffers = limits.buffers}, limits.extents()).total();
+}
+
+}  // namespace
+
 ProfileRig::ProfileRig(const Options& options)
-    : transformer_(
-          with_layers(options.transformer,
-                      layers_for(options.transformer, options.fraction, options.layer_bytes))),
+    : transformer_(rig_model(options)),
       share_(share_of(transformer_, options.fraction, transformer_.layers)),
-      compute_(
-          transformer_, synthetic_shard(transformer_, share_, pattern, kPatternRows),
-          {.max_rows = options.max_rows,
-           .cache_positions = std::max<std::int64_t>(options.max_positions, model::kCacheBlock),
-           .buffers = buffers_of(transformer_, share_),
-           .threads = options.threads,
-           .kernels = options.kernels}),
-      slots_(
-          std::max(kSlots, 2 * static_cast<std::size_t>(options.max_rows * transformer_.hidden))) {}
+      shard_(synthetic_shard(transformer_, share_, pattern, kPatternRows)),
+      limits_(rig_limits(transformer_, share_, options)),
+      slots_(slot_floats(transformer_, options.max_rows)) {
+  set_threads(options.threads);
+}
+
+double ProfileRig::memory_bytes(const Options& options) {
+  const model::Transformer t = rig_model(options);
+  const model::Share share = share_of(t, options.fraction, t.layers);
+  return allocated_bytes(t, share, rig_limits(t, share, options)) +
+         static_cast<double>(sizeof(float) * slot_floats(t, options.max_rows));
+}
+
+void ProfileRig::set_threads(int threads) {
+  limits_.threads = threads;
+  compute_.reset();  // the old memory first
+  compute_.emplace(transformer_, shard_.alias(), limits_);
+}
 
 void ProfileRig::run(const model::Batch& batch, const Task& task, const ProfileClock& clock,
                      ProfileLog& log) {
-  const double seconds = timed(clock, [&] { compute_.execute(batch, task); });
+  const double seconds = timed(clock, [&] { compute_->execute(batch, task); });
   log.add(task.kind, model::work_of(transformer_, batch, task), seconds);
 }
 
@@ -230,9 +207,9 @@ void ProfileRig::copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& 
       model::copy_work(model::plain_copy(model::Bytes{static_cast<double>(payload.size_bytes())}));
   const Range all{0, rows};
   log.add(TaskKind::capture, work,
-          timed(clock, [&] { compute_.read_rows(partial, all, columns, payload); }));
+          timed(clock, [&] { compute_->read_rows(partial, all, columns, payload); }));
   log.add(TaskKind::deliver, work,
-          timed(clock, [&] { compute_.write_rows(partial, all, columns, arrived); }));
+          timed(clock, [&] { compute_->write_rows(partial, all, columns, arrived); }));
 }
 
 void ProfileRig::drop_half(const model::Batch& batch, std::int32_t layer, std::int32_t rows,
@@ -257,7 +234,7 @@ void ProfileRig::drop_half(const model::Batch& batch, std::int32_t layer, std::i
   const BufferRef own_query{BufferKind::query, kList};
   const BufferRef own_attention{BufferKind::attention, kList};
   // The softmax that the others read; attention itself has been measured.
-  compute_.execute(batch, make(TaskKind::attend, query, attention, all, all, 0));
+  compute_->execute(batch, make(TaskKind::attend, query, attention, all, all, 0));
   run(batch, make(TaskKind::score, query, scores, all, all, 0), clock, log);
   run(batch, make(TaskKind::select, scores, {BufferKind::selection, kList}, all, kept, 0), clock,
       log);
@@ -266,7 +243,7 @@ void ProfileRig::drop_half(const model::Batch& batch, std::int32_t layer, std::i
       make(TaskKind::gather, {BufferKind::key_value}, {BufferKind::gathered, kList}, kept, {},
            kList),
       clock, log);
-  compute_.execute(batch, make(TaskKind::attend, own_query, own_attention, kept, kept, kList));
+  compute_->execute(batch, make(TaskKind::attend, own_query, own_attention, kept, kept, kList));
   run(batch, make(TaskKind::score, own_query, {BufferKind::scores, kList}, kept, kept, kList),
       clock, log);
   run(batch, make(TaskKind::merge, own_attention, attention, kept, {}, kList), clock, log);
@@ -274,11 +251,11 @@ void ProfileRig::drop_half(const model::Batch& batch, std::int32_t layer, std::i
 
 void ProfileRig::step(std::int32_t rows, std::int32_t past, std::int32_t layers,
                       const ProfileClock& clock, ProfileLog& log) {
-  fill(compute_, rows, transformer_.hidden);
+  fill(*compute_, rows, transformer_.hidden);
   const model::Batch batch{{{0, past, rows}}};
-  compute_.reset();
-  compute_.pretend(0, past);
-  compute_.begin(batch);
+  compute_->reset();
+  compute_->pretend(0, past);
+  compute_->begin(batch);
   const Range hidden{0, static_cast<std::int32_t>(transformer_.hidden)};
   const BufferRef query{BufferKind::query};
   const BufferRef attention{BufferKind::attention};
@@ -330,6 +307,17 @@ model::Transformer with_head(model::Transformer t, std::int64_t vocab) {
   return t;
 }
 
+model::Share head_share() { return {{0, 0}, {0, 0}, {0, 0}, true, true}; }
+
+ComputeLimits head_limits(const model::Transformer& t, std::int32_t max_rows,
+                          std::int32_t sequences, KernelSet kernels) {
+  return {.max_rows = max_rows,
+          .cache_positions = 1,
+          .sequences = sequences,
+          .buffers = model::share_buffers(t, head_share(), false),
+          .kernels = kernels};
+}
+
 }  // namespace
 
 ProfileHead::ProfileHead(const model::Transformer& transformer, std::int64_t vocab,
@@ -337,15 +325,24 @@ ProfileHead::ProfileHead(const model::Transformer& transformer, std::int64_t voc
                          KernelSet kernels)
     : transformer_(with_head(transformer, vocab)),
       sequences_(sequences),
-      compute_(transformer_,
-               synthetic_shard(transformer_, {{0, 0}, {0, 0}, {0, 0}, true, true}, pattern,
-                               kPatternRows),
-               {.max_rows = max_rows,
-                .cache_positions = 1,
-                .sequences = sequences,
-                .threads = threads,
-                .kernels = kernels}),
-      sampler_(SamplingOptions{}) {}
+      shard_(synthetic_shard(transformer_, head_share(), pattern, kPatternRows)),
+      limits_(head_limits(transformer_, max_rows, sequences, kernels)),
+      sampler_(SamplingOptions{}) {
+  set_threads(threads);
+}
+
+void ProfileHead::set_threads(int threads) {
+  limits_.threads = threads;
+  compute_.reset();
+  compute_.emplace(transformer_, shard_.alias(), limits_);
+}
+
+double ProfileHead::memory_bytes(const model::Transformer& transformer, std::int64_t vocab,
+                                 std::int32_t max_rows, std::int32_t sequences) {
+  const model::Transformer t = with_head(transformer, vocab);
+  return allocated_bytes(t, head_share(),
+                         head_limits(t, max_rows, sequences, default_kernel_set()));
+}
 
 void ProfileHead::step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log) {
   std::vector<std::int32_t> ids;
@@ -354,10 +351,10 @@ void ProfileHead::step(std::int32_t rows, const ProfileClock& clock, ProfileLog&
     ids.push_back(static_cast<std::int32_t>((std::int64_t{row} * 7919) % transformer_.vocab));
     batch.segments.push_back({row % sequences_, 0, 1});
   }
-  compute_.set_tokens(ids);
+  compute_->set_tokens(ids);
   const Range vocab{0, static_cast<std::int32_t>(transformer_.vocab)};
   const auto run = [&](const Task& task) {
-    const double seconds = timed(clock, [&] { compute_.execute(batch, task); });
+    const double seconds = timed(clock, [&] { compute_->execute(batch, task); });
     log.add(task.kind, model::work_of(transformer_, batch, task), seconds);
   };
   run({.kind = TaskKind::embed, .rows = {0, rows}, .output = kHidden});
@@ -374,38 +371,58 @@ void ProfileHead::step(std::int32_t rows, const ProfileClock& clock, ProfileLog&
        .output = {BufferKind::logits}});
   const Task sample{.kind = TaskKind::sample, .rows = {0, 1}, .columns = vocab};
   log.add(TaskKind::sample, model::work_of(transformer_, batch, sample),
-          timed(clock, [&] { (void)sampler_.sample(compute_.logits()); }));
+          timed(clock, [&] { (void)sampler_.sample(compute_->logits()); }));
 }
 
 namespace {
 
 // The part of a layer, of `fraction` of it, that is no larger than what is measured at most.
-double of_layer(const model::Transformer& t, double fraction) {
-  constexpr double kLargest = 256.0 * 1024 * 1024;
-  return fraction * std::min(1.0, kLargest / model::weight_bytes(t, share_of(t, 1.0, 1)));
+// Elements, not bytes: they determine how long a prompt takes.
+double of_layer(model::Transformer t, double fraction) {
+  constexpr double kMostElements = 32.0 * 1024 * 1024;
+  t.formats = model::WeightFormats();
+  const double elements = model::weight_bytes(t, share_of(t, 1.0, 1)) / sizeof(float);
+  return fraction * std::min(1.0, kMostElements / elements);
 }
 
 std::int64_t of_vocab(const model::Transformer& t, double fraction) {
-  constexpr double kLargest = 128.0 * 1024 * 1024;
+  constexpr double kMostElements = 16.0 * 1024 * 1024;
   const double rows =
-      std::min(static_cast<double>(t.vocab), kLargest / static_cast<double>(t.head_row_bytes()));
+      std::min(static_cast<double>(t.vocab), kMostElements / static_cast<double>(t.hidden));
   return std::max<std::int64_t>(1, std::llround(fraction * rows));
 }
 
 constexpr std::int32_t kSequences = 16;  // whose logits are computed at once
 
+ProfileRig::Options rig_options(const model::Transformer& transformer, double fraction,
+                                const ProfilePart::Sizes& sizes) {
+  return {.transformer = transformer,
+          .fraction = of_layer(transformer, fraction),
+          .layer_bytes = sizes.layer_bytes,
+          .max_rows = sizes.max_rows,
+          .max_positions = sizes.max_positions,
+          .threads = sizes.threads,
+          .kernels = sizes.kernels};
+}
+
 }  // namespace
 
 ProfilePart::ProfilePart(const model::Transformer& transformer, double fraction, const Sizes& sizes)
-    : rig_({.transformer = transformer,
-            .fraction = of_layer(transformer, fraction),
-            .layer_bytes = sizes.layer_bytes,
-            .max_rows = sizes.max_rows,
-            .max_positions = sizes.max_positions,
-            .threads = sizes.threads,
-            .kernels = sizes.kernels}),
+    : rig_(rig_options(transformer, fraction, sizes)),
       head_(transformer, of_vocab(transformer, fraction), sizes.max_rows,
             std::min(sizes.max_rows, kSequences), sizes.threads, sizes.kernels) {}
+
+double ProfilePart::memory_bytes(const model::Transformer& transformer, double fraction,
+                                 const Sizes& sizes) {
+  return ProfileRig::memory_bytes(rig_options(transformer, fraction, sizes)) +
+         ProfileHead::memory_bytes(transformer, of_vocab(transformer, fraction), sizes.max_rows,
+                                   std::min(sizes.max_rows, kSequences));
+}
+
+void ProfilePart::set_threads(int threads) {
+  rig_.set_threads(threads);
+  head_.set_threads(threads);
+}
 
 void ProfilePart::step(std::int32_t rows, std::int32_t past, const ProfileClock& clock,
                        ProfileLog& log) {

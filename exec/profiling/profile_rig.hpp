@@ -4,14 +4,12 @@
 // around each task.
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "exec/compute/compute.hpp"
 #include "exec/compute/sampling.hpp"
-#include "exec/profiling/profile_fit.hpp"
+#include "exec/profiling/profile_log.hpp"
 #include "model/graph/task_graph.hpp"
 #include "model/graph/work.hpp"
 #include "model/transformer/transformer.hpp"
@@ -20,38 +18,6 @@ namespace tandem::exec {
 
 // Rows up to which a step is taken to be new tokens of some sequences, beyond to be a prompt.
 inline constexpr std::int32_t kNewTokenRows = 8;
-
-// Seconds that each kind of task took, by its size.
-class ProfileLog {
- public:
-  // What is added from now on was measured at another moment than what was before.
-  void begin_moment() { ++moment_; }
-  void add(model::TaskKind kind, const model::Work& work, double seconds);
-  // Of other moments.
-  void add(const ProfileLog& other);
-  // One sample a size: the mean, but for the longest hundredth. With `format`: of work in it only.
-  [[nodiscard]] std::vector<ProfileSample> samples(
-      model::TaskKind kind, std::optional<model::WeightFormat> format = {}) const;
-  // For each size the means of its moments.
-  [[nodiscard]] std::vector<std::vector<double>> moments(
-      model::TaskKind kind, std::optional<model::WeightFormat> format = {}) const;
-  // Of all tasks.
-  [[nodiscard]] double total_s() const;
-
- private:
-  // kind, intensity, streamed bytes, format
-  using Size = std::tuple<model::TaskKind, double, double, model::WeightFormat>;
-  struct Timed {
-    int moment = 0;
-    double seconds = 0.0;
-  };
-  // Whether times of this size are of `kind`, and in `format` if there is one.
-  static bool is_of(const Size& size, model::TaskKind kind,
-                    std::optional<model::WeightFormat> format);
-
-  int moment_ = 0;
-  std::map<Size, std::vector<Timed>> times_;
-};
 
 // Seconds on the clock that profiles use: with one thread the CPU time of the calling thread, so
 // that a busy machine lengthens no measurement; else time on the wall.
@@ -78,6 +44,10 @@ class ProfileRig {
     KernelSet kernels = default_kernel_set();
   };
   explicit ProfileRig(const Options& options);
+  // Bytes that a rig of `options` allocates.
+  [[nodiscard]] static double memory_bytes(const Options& options);
+  // From now on tasks compute with so many threads.
+  void set_threads(int threads);
 
   // One step of `rows` tokens after `past` through `layers` layers, or all there are; every task's
   // time goes to `log`. It begins at the layer where the step before ended, so that a layer's
@@ -99,7 +69,9 @@ class ProfileRig {
 
   model::Transformer transformer_;
   model::Share share_;
-  Compute compute_;
+  Shard shard_;
+  ComputeLimits limits_;
+  std::optional<Compute> compute_{};  // always, but for moments of set_threads()
   // The `index`th payload of so many floats; they come round again.
   [[nodiscard]] std::span<float> slot(std::size_t floats, std::size_t index);
   std::vector<float> slots_;  // of messages
@@ -112,18 +84,26 @@ class ProfileHead {
  public:
   ProfileHead(const model::Transformer& transformer, std::int64_t vocab, std::int32_t max_rows,
               std::int32_t sequences, int threads, KernelSet kernels);
+  // Bytes that such a head allocates.
+  [[nodiscard]] static double memory_bytes(const model::Transformer& transformer,
+                                           std::int64_t vocab, std::int32_t max_rows,
+                                           std::int32_t sequences);
+  void set_threads(int threads);
   [[nodiscard]] std::int32_t sequences() const { return sequences_; }
   void step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log);
 
  private:
   model::Transformer transformer_;
   std::int32_t sequences_;
-  Compute compute_;
+  Shard shard_;
+  ComputeLimits limits_;
+  std::optional<Compute> compute_{};
   Sampler sampler_;
 };
 
-// A fraction of a model's heads, FFN columns and vocabulary: of layers of at most 256 MiB and a
-// head of at most 128 MiB.
+// A fraction of a model's heads, FFN columns and vocabulary: of layers of at most 32 million
+// elements, but with one head at least, and a head of at most 16 million. What larger ones take is
+// extrapolated in columns, of which time is an affine function.
 class ProfilePart {
  public:
   struct Sizes {
@@ -134,6 +114,10 @@ class ProfilePart {
     KernelSet kernels = default_kernel_set();
   };
   ProfilePart(const model::Transformer& transformer, double fraction, const Sizes& sizes);
+  // Bytes that such a part allocates, without code and what threads compute in.
+  [[nodiscard]] static double memory_bytes(const model::Transformer& transformer, double fraction,
+                                           const Sizes& sizes);
+  void set_threads(int threads);
 
   // One step of new tokens, of up to 16 sequences, through all layers and the head; or of a prompt,
   // which computes for long with each byte of weights, so that one layer tells what all take, and

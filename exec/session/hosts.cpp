@@ -33,13 +33,16 @@ std::vector<Endpoint> parse_hosts(std::string_view text, const std::string& sour
   for (std::string line; std::getline(lines, line);) {
     const std::string where = source + ":" + std::to_string(++number);
     line.resize(std::min(line.size(), line.find('#')));
-    std::istringstream words(line);
-    std::string name;
-    std::string address;
-    std::string more;
-    if (!(words >> name)) continue;
-    const bool two = (words >> address) && !(words >> more);
-    if (!two) {
+    constexpr const char* kBlanks = " \t\r";
+    line.erase(0, std::min(line.size(), line.find_first_not_of(kBlanks)));
+    line.resize(line.find_last_not_of(kBlanks) + 1);
+    if (line.empty()) continue;
+    // The address is the last word: names may have blanks.
+    const std::size_t blank = line.find_last_of(kBlanks);
+    const std::string address = blank == std::string::npos ? "" : line.substr(blank + 1);
+    const std::string name =
+        blank == std::string::npos ? "" : line.substr(0, line.find_last_not_of(kBlanks, blank) + 1);
+    if (name.empty()) {
       throw Error(where + ": " + quoted_text(line) +
                   ", expected 'device-name host:port'; give each device one line");
     }

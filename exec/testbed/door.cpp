@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -37,31 +38,61 @@ model::Descriptor local_socket() {
   return socket;
 }
 
-// Connected; absent if no testbed is up.
-std::optional<model::Descriptor> knock() {
-  model::Descriptor socket = local_socket();
-  const auto [address, size] = door_address();
-  if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), size) == 0)
-    return socket;
-  if (errno == ECONNREFUSED) return std::nullopt;
-  throw Error("cannot ask the testbed that is up: " + model::system_fault(errno, "run as root"));
+struct Visit {
+  model::Descriptor socket;
+  ucred owner{};  // of the socket that was connected to
+};
+
+ucred peer_of(int socket) {
+  ucred peer{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
+  socklen_t size = sizeof(peer);
+  ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  return peer;
 }
 
-// Returns what comes until the end of a line, or of the connection.
-std::string read_line(int socket) {
+// Any user may take the name of an abstract socket, and connect to one.
+bool is_permitted(const ucred& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
+
+// Connected; absent if no testbed is up. Throws Error if the socket is not a testbed's.
+std::optional<Visit> knock() {
+  Visit visit{.socket = local_socket()};
+  const int socket = visit.socket.number();
+  // The owner may be stopped, or so busy that it does not answer.
+  const timeval patience{.tv_sec = 3, .tv_usec = 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  const auto [address, size] = door_address();
+  if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    if (errno == ECONNREFUSED) return std::nullopt;
+    throw Error("cannot ask the testbed that is up: " + model::system_fault(errno, "run as root"));
+  }
+  visit.owner = peer_of(socket);
+  if (!is_permitted(visit.owner))
+    throw Error("process " + std::to_string(visit.owner.pid) + " of user " +
+                std::to_string(visit.owner.uid) +
+                " has the testbed's socket, expected one of root; end that process");
+  return visit;
+}
+
+// Returns what comes until the end of a line, or of the connection. Throws Error if nothing comes.
+std::string read_line(const Visit& visit) {
   std::string line;
   char letter = 0;
-  while (line.size() < kMostGreeting && ::recv(socket, &letter, 1, 0) == 1 && letter != '\n')
+  while (line.size() < kMostGreeting) {
+    const ssize_t got = ::recv(visit.socket.number(), &letter, 1, 0);
+    if (got < 0 && errno == EAGAIN)
+      throw Error("the testbed that is up does not answer; end it with `kill -9 " +
+                  std::to_string(visit.owner.pid) + "`");
+    if (got != 1 || letter == '\n') return line;
     line += letter;
+  }
   return line;
 }
 
-std::optional<TestbedAtDoor> read_greeting(int socket) {
-  const std::string line = read_line(socket);
-  const std::size_t space = line.find(' ');
-  if (space == std::string::npos) return std::nullopt;  // it is ending
-  return TestbedAtDoor{.process = static_cast<pid_t>(std::atoi(line.c_str())),
-                       .platform = line.substr(space + 1)};
+std::optional<TestbedAtDoor> read_greeting(const Visit& visit) {
+  std::string platform = read_line(visit);
+  if (platform.empty()) return std::nullopt;  // it is ending
+  return TestbedAtDoor{.process = visit.owner.pid, .platform = std::move(platform)};
 }
 
 std::string to_text(const TestbedAtDoor& found) {
@@ -69,30 +100,21 @@ std::string to_text(const TestbedAtDoor& found) {
          std::to_string(found.process) + ")";
 }
 
-// Anybody may connect to such a socket.
-bool is_permitted(int socket) {
-  ucred caller{};
-  socklen_t size = sizeof(caller);
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &caller, &size) == 0 &&
-         (caller.uid == 0 || caller.uid == ::geteuid());
-}
-
 }  // namespace
 
 Door::Door(const std::string& platform, std::function<void()> on_down)
-    : greeting_(std::to_string(::getpid()) + " " + platform.substr(0, kMostGreeting / 2) + "\n"),
+    : greeting_(platform.substr(0, kMostGreeting / 2) + "\n"),
       on_down_(std::move(on_down)),
       socket_(local_socket()),
       wake_(::eventfd(0, EFD_CLOEXEC)) {
   const auto [address, size] = door_address();
   if (::bind(socket_.number(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-    const int error = errno;
+    if (errno != EADDRINUSE)
+      throw Error("testbed's door: " + model::system_fault(errno, "run it again"));
     std::string found;
     if (const auto other = knock()) {
-      if (const auto greeting = read_greeting(other->number())) found = to_text(*greeting);
+      if (const auto greeting = read_greeting(*other)) found = to_text(*greeting);
     }
-    if (error != EADDRINUSE)
-      throw Error("testbed's door: " + model::system_fault(error, "run it again"));
     throw Error("a testbed is up already" + (found.empty() ? "" : ", " + found) +
                 ", expected none; end it with `tandem testbed down`");
   }
@@ -128,7 +150,7 @@ void Door::serve(const std::stop_token& stop) {
     }
     if (polled[1].revents == 0) continue;
     model::Descriptor caller(::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!caller.is_open() || !is_permitted(caller.number())) continue;
+    if (!caller.is_open() || !is_permitted(peer_of(caller.number()))) continue;
     if (::send(caller.number(), greeting_.data(), greeting_.size(), MSG_NOSIGNAL) > 0)
       callers_.push_back(std::move(caller));
   }
@@ -136,15 +158,15 @@ void Door::serve(const std::stop_token& stop) {
 
 std::optional<TestbedAtDoor> take_down(const std::string& platform,
                                        std::chrono::milliseconds patience) {
-  const std::optional<model::Descriptor> door = knock();
+  const std::optional<Visit> door = knock();
   if (!door) return std::nullopt;
-  std::optional<TestbedAtDoor> found = read_greeting(door->number());
+  std::optional<TestbedAtDoor> found = read_greeting(*door);
   if (!found) return std::nullopt;
   if (!platform.empty() && platform != found->platform)
     throw Error("the testbed that is up is of platform " + to_text(*found) + ", not '" + platform +
                 "'; run `tandem testbed down` without a platform to end it");
-  ::send(door->number(), kDown.data(), kDown.size(), MSG_NOSIGNAL);
-  pollfd ending{.fd = door->number(), .events = POLLIN, .revents = 0};
+  ::send(door->socket.number(), kDown.data(), kDown.size(), MSG_NOSIGNAL);
+  pollfd ending{.fd = door->socket.number(), .events = POLLIN, .revents = 0};
   if (::poll(&ending, 1, static_cast<int>(patience.count())) <= 0)
     throw Error("testbed of " + to_text(*found) + " has not ended within " +
                 std::to_string(patience.count() / 1000) + " s; end it with `kill -9 " +

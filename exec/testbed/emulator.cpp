@@ -144,6 +144,9 @@ class Emulator::Loop {
       const Clock::time_point now = Clock::now();
       if (got <= static_cast<ssize_t>(NetworkNamespace::kHeaderBytes)) {
         free_.push_back(packet);
+        // A TUN device that is gone is always ready: a thread of this priority must not spin on it.
+        if (got < 0 && errno != EAGAIN && errno != EINTR)
+          polled_[static_cast<std::size_t>(from)].fd = -1;
         return;
       }
       frame.size = static_cast<std::size_t>(got);

@@ -1,13 +1,13 @@
 #include "exec/testbed/memory_groups.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <string_view>
 #include <system_error>
@@ -37,6 +37,14 @@ void remove_group(const fs::path& group) noexcept {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
+// The lock of a folder of groups, which its process holds until it ends; closed if another one
+// does.
+model::Descriptor lock_of(const fs::path& folder) {
+  model::Descriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.is_open() && ::flock(lock.number(), LOCK_EX | LOCK_NB) != 0) lock.close();
+  return lock;
+}
+
 // With the devices' groups in it.
 void remove_folder(const fs::path& folder) {
   std::error_code none;
@@ -52,7 +60,10 @@ MemoryGroups::MemoryGroups(const std::vector<model::Bytes>& memory, const fs::pa
     : folder_(folder_of(root)) {
   std::error_code refused;
   if (!fs::exists(root / "memory.limit_in_bytes", refused)) return;
+  // Of a process that had this one's number: its counts of ended processes are not to be kept.
+  if (fs::exists(folder_, refused)) remove_folder(folder_);
   fs::create_directory(folder_, refused);
+  lock_ = lock_of(folder_);
   for (std::size_t d = 0; d < memory.size() && !refused; ++d) {
     groups_.push_back(folder_ / ("device-" + std::to_string(d)));
     fs::create_directory(groups_.back(), refused);
@@ -90,9 +101,7 @@ void remove_memory_groups(const fs::path& root) noexcept {
     for (const fs::directory_entry& entry : fs::directory_iterator(root, none)) {
       const std::string name = entry.path().filename();
       if (!name.starts_with(kFolder)) continue;
-      const int process = std::atoi(name.c_str() + kFolder.size());
-      const bool runs = process > 0 && (::kill(process, 0) == 0 || errno != ESRCH);
-      if (!runs) remove_folder(entry.path());
+      if (lock_of(entry.path()).is_open()) remove_folder(entry.path());
     }
   } catch (...) {
     return;  // memory ran out: the next testbed removes them

@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "model/base/descriptor.hpp"
 #include "model/base/units.hpp"
 
 namespace tandem::exec {
 
 // One memory cgroup a device, whose limit is the device's memory. Removed at the end; what a
-// process that was killed left is removed by remove_memory_groups(). Of no effect where the machine
-// has no memory cgroups of version 1 that this process may make.
+// process that was killed left is removed by remove_memory_groups(). Of no effect, limits() says,
+// where the machine has no memory cgroups of version 1 that this process may make.
 class MemoryGroups {
  public:
   // `memory`: by DeviceIndex. `root`: where the memory controller is mounted.
@@ -32,10 +33,11 @@ class MemoryGroups {
 
  private:
   std::filesystem::path folder_;
+  model::Descriptor lock_;                     // held on folder_ while this process lives
   std::vector<std::filesystem::path> groups_;  // by DeviceIndex
 };
 
-// Removes the groups of processes that have ended.
+// Removes the groups that no living process holds.
 void remove_memory_groups(
     const std::filesystem::path& root = MemoryGroups::default_root()) noexcept;
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -158,6 +159,7 @@ Supervisor::Supervisor(const model::Cluster& cluster, const SupervisorOptions& o
 int Supervisor::run(const planner::Plan& plan, const PlanRun& run) {
   end_.check();
   const MemoryGroups groups(memory_of(plan.cluster));
+  limits_memory_ = groups.limits();
   std::vector<DevicePlace> places;
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     const auto i = static_cast<std::size_t>(d);
@@ -200,8 +202,12 @@ int Supervisor::run(const planner::Plan& plan, const PlanRun& run) {
   const int status = child.wait();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
   check_exhaustion(groups, plan);
+  end_.check();
+  if (const auto crash = workers->crash())
+    throw Error("device '" + plan.cluster.devices()[crash->device].name +
+                "': its worker was ended by signal " + std::to_string(crash->signal) + " (" +
+                ::strsignal(crash->signal) + "), expected none; run it again");
   if (!WIFEXITED(status)) {
-    end_.check();
     throw Error("the master's process was ended by signal " + std::to_string(WTERMSIG(status)) +
                 ", expected none; run it again");
   }

@@ -49,6 +49,9 @@ class Supervisor {
   // code of the master's `tandem run`, which has said what was wrong. Throws Error if a device
   // cannot be started or has used all its memory, the master was killed, or the end has come.
   int run(const planner::Plan& plan, const PlanRun& run);
+  // Whether the devices of the last run had no more memory than the platform says: there are memory
+  // cgroups of version 1.
+  [[nodiscard]] bool limits_memory() const { return limits_memory_; }
   // Returns when the end has come.
   void wait() const;
 
@@ -65,6 +68,7 @@ class Supervisor {
   Testbed testbed_;
   SharedTurn turn_;
   model::Descriptor facts_;
+  bool limits_memory_ = false;
 };
 
 }  // namespace tandem::exec

@@ -18,34 +18,36 @@ constexpr std::uint32_t kWarmWindow = 4 * 1024 * 1024 / 1448;
 
 // A pause of 600 ms would otherwise cost a message of 64 KiB several round trips. Buffers hold
 // several messages of 4 MiB, so that the links alone bound a sender.
-constexpr std::array<Setting, 4> kPinned{{{kSlowStartAfterIdle, "0"},
-                                          {"ipv4.tcp_no_metrics_save", "1"},
-                                          {"ipv4.tcp_rmem", "4096 16777216 33554432"},
-                                          {"ipv4.tcp_wmem", "4096 16777216 33554432"}}};
+constexpr std::array<Setting, 4> kWarm{{{kSlowStartAfterIdle, "0"},
+                                        {"ipv4.tcp_no_metrics_save", "1"},
+                                        {"ipv4.tcp_rmem", "4096 16777216 33554432"},
+                                        {"ipv4.tcp_wmem", "4096 16777216 33554432"}}};
 
 }  // namespace
 
 void choose_tcp(TcpChoice choice, TunSettings& settings) {
   if (choice == TcpChoice::system) return;
-  settings.congestion_control = kPinnedCongestion;
   settings.first_window = kWarmWindow;
+  if (choice == TcpChoice::pinned) settings.congestion_control = kPinnedCongestion;
 }
 
 void apply_tcp(TcpChoice choice, const NetworkNamespace& to) {
-  for (const auto& [name, value] : kPinned) {
+  for (const auto& [name, value] : kWarm) {
     // A new namespace has the kernel's defaults, not all of the machine's settings.
     const std::string wanted =
-        choice == TcpChoice::pinned ? std::string(value) : network_setting(std::string(name));
+        choice == TcpChoice::system ? network_setting(std::string(name)) : std::string(value);
     if (!wanted.empty()) to.set(std::string(name), wanted);
   }
 }
 
 std::string describe_tcp(TcpChoice choice, const NetworkNamespace& where) {
-  const std::string idle = ", slow start after idle " + where.get(std::string(kSlowStartAfterIdle));
-  if (choice == TcpChoice::system)
-    return "the system's: " + where.get(std::string(kCongestion)) + idle;
-  return "pinned: " + std::string(kPinnedCongestion) + idle + ", first window " +
-         std::to_string(kWarmWindow) + " segments";
+  std::string text = choice == TcpChoice::pinned
+                         ? "pinned: " + std::string(kPinnedCongestion)
+                         : "the system's: " + where.get(std::string(kCongestion));
+  text += ", slow start after idle " + where.get(std::string(kSlowStartAfterIdle));
+  if (choice != TcpChoice::system)
+    text += ", first window " + std::to_string(kWarmWindow) + " segments";
+  return text;
 }
 
 }  // namespace tandem::exec

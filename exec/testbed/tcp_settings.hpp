@@ -11,9 +11,10 @@ namespace tandem::exec {
 
 enum class TcpChoice : std::uint8_t {
   system,  // as this machine's
-  // The same on every machine: cubic, no slow start after a pause, and connections that begin with
-  // the windows of warm ones.
-  pinned,
+  // This machine's algorithm, but no slow start: connections begin with the windows of warm ones
+  // and keep them over a pause.
+  warm,
+  pinned,  // as warm, and the same on every machine: cubic
 };
 
 // Adds what a route decides: congestion control, first windows.

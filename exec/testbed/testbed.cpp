@@ -1,5 +1,7 @@
 #include "exec/testbed/testbed.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -59,6 +61,14 @@ void check_testbed(const model::Cluster& cluster) {
                   "links");
     }
   }
+}
+
+void check_testbed_rights() {
+  if (::geteuid() != 0)
+    throw Error("user " + std::to_string(::geteuid()) +
+                ", expected root, who may make network namespaces; run it with sudo, or use "
+                "`tandem run --emulate`");
+  const NetworkNamespace probe(TunSettings{.address = kFirstAddress, .piece_bytes = 65536});
 }
 
 Testbed::Testbed(const model::Cluster& cluster, TcpChoice tcp) : cluster_(cluster), tcp_(tcp) {

@@ -21,6 +21,10 @@ namespace tandem::exec {
 // as `cluster`: its devices' number, its links' bandwidth.
 void check_testbed(const model::Cluster& cluster);
 
+// Throws Error (what is missing, the remedy) unless this process may make a testbed here: root,
+// TUN, network namespaces.
+void check_testbed_rights();
+
 // Owns namespaces, TUN devices and the emulator. They have no names, so that they vanish with the
 // process however it ends. Whatever carries a plan's messages is charged: latency and bandwidth of
 // the routes, links shared; jitter, loss, background traffic and changes are not emulated.

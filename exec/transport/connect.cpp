@@ -29,6 +29,10 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
+constexpr Counterpart kWorker{
+    .command = "tandem worker",
+    .handshake = "a tandem worker with the same key; copy one key file to every device"};
+
 [[noreturn]] void fail(const std::string& name, const std::string& fault) {
   throw Error(name + ": " + fault);
 }
@@ -113,13 +117,12 @@ bool is_own_peer(int socket) {
 
 // Connects `socket`. Returns 0, or the error number of the refusal.
 int connect_socket(int socket, const tcp::endpoint& address, const std::string& name,
-                   const Patience& patience) {
+                   const Counterpart& expected, const Patience& patience) {
   if (::connect(socket, address.data(), static_cast<socklen_t>(address.size())) != 0) {
     if (errno != EINPROGRESS && errno != EINTR) return errno;
     if (!await(socket, POLLOUT, patience)) {
-      fail(name,
-           "did not answer in time; check the address, that the worker runs and that no firewall "
-           "is between");
+      fail(name, "did not answer in time; check the address, that `" +
+                     std::string(expected.command) + "` runs and that no firewall is between");
     }
     int error = 0;
     socklen_t size = sizeof error;
@@ -131,7 +134,7 @@ int connect_socket(int socket, const tcp::endpoint& address, const std::string& 
 
 // Returns the connected socket of the first of the addresses that answers.
 int dial(const std::vector<tcp::endpoint>& addresses, const std::string& name,
-         const Patience& patience) {
+         const Counterpart& expected, const Patience& patience) {
   int error = EADDRNOTAVAIL;
   for (const tcp::endpoint& address : addresses) {
     model::Descriptor socket(::socket(address.protocol().family(),
@@ -141,14 +144,27 @@ int dial(const std::vector<tcp::endpoint>& addresses, const std::string& name,
       if (error == EAFNOSUPPORT) continue;  // IPv6 is off: another address may be IPv4's
       fail(name, "no socket to connect with: " + model::system_fault(error, "try again"));
     }
-    error = connect_socket(socket.number(), address, name, patience);
+    error = connect_socket(socket.number(), address, name, expected, patience);
     if (error == 0) return socket.release();
   }
   fail(name, "cannot connect: " + std::generic_category().message(error) +
-                 "; check the address and that `tandem worker` listens there");
+                 "; check the address and that `" + std::string(expected.command) +
+                 "` listens there");
 }
 
-void shake_hands(Connection& connection, const Patience& patience) {
+}  // namespace
+
+Connection open_connection(const Endpoint& endpoint, const std::string& name, bool far,
+                           const Counterpart& expected, const Patience& patience) {
+  const std::vector<tcp::endpoint> addresses = Resolution::of(endpoint, name, patience);
+  for (const tcp::endpoint& address : addresses) {
+    if (!far) require_loopback(address.address().is_loopback(), address.address().to_string());
+  }
+  return Connection(
+      std::make_unique<Connection::Link>(dial(addresses, name, expected, patience), name));
+}
+
+void shake_hands(Connection& connection, const Counterpart& expected, const Patience& patience) {
   Tls& tls = *connection.link().tls;
   for (;;) {
     switch (tls.handshake()) {
@@ -161,20 +177,16 @@ void shake_hands(Connection& connection, const Patience& patience) {
         connection.wait(true, patience);
         break;
       case Tls::Progress::closed:
-        fail(connection.peer(),
-             "closed the connection during the handshake; check that it is a tandem worker and has "
-             "this key");
+        fail(connection.peer(), "closed the connection during the handshake, expected " +
+                                    std::string(expected.handshake));
       case Tls::Progress::failed:
         if (tls.fault().find("alert internal error") != std::string::npos)
           fail(connection.peer(), "gave up the handshake (" + tls.fault() + "); see its output");
-        fail(connection.peer(), "handshake failed (" + tls.fault() +
-                                    "), expected a tandem worker with the same key; copy one key "
-                                    "file to every device");
+        fail(connection.peer(),
+             "handshake failed (" + tls.fault() + "), expected " + std::string(expected.handshake));
     }
   }
 }
-
-}  // namespace
 
 void require_loopback(bool is_loopback, const std::string& address) {
   if (is_loopback) return;
@@ -211,15 +223,11 @@ namespace {
 Connection connect_to(const Endpoint& endpoint, const std::optional<Key>& key, const Hello& hello,
                       const Patience& patience, const DeviceNames& names) {
   const std::string name = name_of(names, hello.peer) + " at " + to_text(endpoint);
-  const std::vector<tcp::endpoint> addresses = Resolution::of(endpoint, name, patience);
   // Without a key no byte leaves the machine, whatever the name resolves to.
-  for (const tcp::endpoint& address : addresses) {
-    if (!key) require_loopback(address.address().is_loopback(), address.address().to_string());
-  }
-  Connection connection(std::make_unique<Connection::Link>(dial(addresses, name, patience), name));
+  Connection connection = open_connection(endpoint, name, key.has_value(), kWorker, patience);
   if (key) {
     connection.link().tls = Tls::client(connection.descriptor(), *key, hello.role, Role::worker);
-    shake_hands(connection, patience);
+    shake_hands(connection, kWorker, patience);
   }
   connection.write_message(hello, patience);
   const Message answer = [&] {

@@ -94,18 +94,20 @@ Key read_key_file(const std::filesystem::path& path) {
   return key;
 }
 
-void generate_key_file(const std::filesystem::path& path) {
+void write_key_file(const std::filesystem::path& path, const Key& key) {
   const model::Descriptor file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!file.is_open()) {
     fail(path, std::string(std::strerror(errno)) + ", expected a new file; choose another name");
   }
-  if (!write_line(file.number(), line_of(random_key()))) {
+  if (!write_line(file.number(), line_of(key))) {
     const std::string reason = std::strerror(errno);
     ::unlink(path.c_str());
     fail(path, "cannot write: " + reason + "; make room or choose another place");
   }
 }
+
+void generate_key_file(const std::filesystem::path& path) { write_key_file(path, random_key()); }
 
 int key_memory_file(const Key& key) {
   model::Descriptor file(::memfd_create("tandem-key", 0));

@@ -16,8 +16,9 @@ using Key = std::array<std::byte, 32>;
 // one line of 64 hexadecimal characters.
 [[nodiscard]] Key read_key_file(const std::filesystem::path& path);
 
-// Writes a random key, mode 0600. Throws Error if the file exists or cannot be written.
-void generate_key_file(const std::filesystem::path& path);
+// Writes a new file of mode 0600. Throws Error if there is one or it cannot be written.
+void write_key_file(const std::filesystem::path& path, const Key& key);
+void generate_key_file(const std::filesystem::path& path);  // of a random key
 
 // An open file of mode 0600 in memory that holds the key, for a child process to inherit; there,
 // read_key_file("/proc/self/fd/N") reads it. The caller closes it.

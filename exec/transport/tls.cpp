@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 
+#include "exec/transport/ephemeral_certificate.hpp"
 #include "model/base/error.hpp"
 #include "model/base/system_fault.hpp"
 
@@ -20,6 +21,9 @@ namespace {
 
 constexpr std::array<unsigned char, 2> kAes128GcmSha256{0x13, 0x01};
 constexpr std::size_t kReadBufferBytes = std::size_t{64} << 10;
+constexpr long kMaxCertificateBytes = 4096;
+constexpr std::size_t kDigestBytes = 32;
+constexpr std::string_view kBindingLabel = "EXPORTER-Channel-Binding";  // RFC 9266
 
 struct FreeContext {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
@@ -85,6 +89,8 @@ long control_socket(BIO* bio, int command, long /*number*/, void* /*pointer*/) {
   return command == BIO_CTRL_FLUSH ? 1 : 0;
 }
 
+int accept_any_certificate(int /*verified*/, X509_STORE_CTX* /*chain*/) { return 1; }
+
 [[noreturn]] void refuse(std::string_view what) {
   throw Error("TLS: " + std::string(what) + " failed: " + drain_errors() +
               "; OpenSSL 3 with TLS 1.3 is needed");
@@ -95,6 +101,7 @@ long control_socket(BIO* bio, int command, long /*number*/, void* /*pointer*/) {
 struct Tls::State {
   Key key{};
   bool is_server = false;
+  bool has_key = true;  // false: an unauthenticated connection
   bool is_shaken = false;  // the handshake is done
   Role self = Role::worker;
   Role peer = Role::worker;    // of a client: the server's role
@@ -174,7 +181,12 @@ struct Tls::State {
     // One read() takes a whole record, or several of them.
     SSL_CTX_set_read_ahead(ctx, 1);
     SSL_CTX_set_default_read_buffer_len(ctx, kReadBufferBytes);
-    if (is_server) {
+    if (!has_key) {
+      if (!use_ephemeral_certificate(ctx)) refuse("making a certificate");
+      SSL_CTX_set_max_cert_list(ctx, kMaxCertificateBytes);
+      SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                         accept_any_certificate);
+    } else if (is_server) {
       SSL_CTX_set_psk_find_session_callback(ctx, find_key);
     } else {
       // A server that shows a certificate instead of the key is refused: no authority is trusted.
@@ -271,15 +283,31 @@ Tls Tls::server(int descriptor, const Key& key, Role self) {
   return Tls(std::move(state));
 }
 
+Tls Tls::unauthenticated_client(int descriptor) {
+  auto state = std::make_unique<State>();
+  state->has_key = false;
+  state->start(descriptor);
+  return Tls(std::move(state));
+}
+
+Tls Tls::unauthenticated_server(int descriptor) {
+  auto state = std::make_unique<State>();
+  state->has_key = false;
+  state->is_server = true;
+  state->start(descriptor);
+  return Tls(std::move(state));
+}
+
 Tls::Progress Tls::handshake() {
   ERR_clear_error();
   SSL* ssl = state_->ssl.get();
   const Progress progress = state_->progress_of(SSL_do_handshake(ssl));
   if (progress != Progress::done) return progress;
-  const bool keyed = SSL_session_reused(ssl) == 1 && SSL_version(ssl) == TLS1_3_VERSION &&
-                     (!state_->is_server || state_->proved.has_value());
-  state_->is_shaken = keyed;
-  if (keyed) return Progress::done;
+  const bool keyed =
+      SSL_session_reused(ssl) == 1 && (!state_->is_server || state_->proved.has_value());
+  const bool good = state_->has_key ? keyed : SSL_get0_peer_certificate(ssl) != nullptr;
+  state_->is_shaken = good && SSL_version(ssl) == TLS1_3_VERSION;
+  if (state_->is_shaken) return Progress::done;
   state_->fault = "the key was not used";
   return Progress::failed;
 }
@@ -287,6 +315,21 @@ Tls::Progress Tls::handshake() {
 Role Tls::client_role() const {
   require(state_->proved.has_value(), "TLS: the handshake is not done");
   return *state_->proved;
+}
+
+ChannelBinding Tls::channel_binding() const {
+  const SSL* ssl = state_->ssl.get();
+  ChannelBinding binding{};
+  const X509* own = SSL_get_certificate(ssl);
+  const X509* other = SSL_get0_peer_certificate(ssl);
+  if (SSL_export_keying_material(state_->ssl.get(),
+                                 reinterpret_cast<unsigned char*>(binding.data()), kDigestBytes,
+                                 kBindingLabel.data(), kBindingLabel.size(), nullptr, 0, 0) != 1 ||
+      !digest_certificate(state_->is_server ? own : other, binding.data() + kDigestBytes) ||
+      !digest_certificate(state_->is_server ? other : own, binding.data() + 2 * kDigestBytes)) {
+    refuse("binding to the connection");
+  }
+  return binding;
 }
 
 Tls::Progress Tls::read(std::span<std::byte> into, std::size_t& bytes) {

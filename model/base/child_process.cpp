@@ -53,8 +53,15 @@ int ChildProcess::wait() {
   return reap(std::exchange(id_, -1));
 }
 
+std::optional<int> ChildProcess::status_if_ended() noexcept {
+  int status = 0;
+  if (!running() || ::waitpid(id_, &status, WNOHANG) == 0) return std::nullopt;
+  id_ = -1;
+  return status;
+}
+
 bool ChildProcess::ended() noexcept {
-  if (running() && ::waitpid(id_, nullptr, WNOHANG) != 0) id_ = -1;
+  static_cast<void>(status_if_ended());
   return !running();
 }
 

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -39,6 +40,9 @@ class ChildProcess {
   void kill() const noexcept;
   // Waits for its end; the status that waitpid(2) gives. Throws logic_error unless running().
   int wait();
+  // Its status, as wait() gives it, if it has ended by now: there is no child then. Absent: it
+  // runs, or there is none.
+  [[nodiscard]] std::optional<int> status_if_ended() noexcept;
   // Whether it has ended by now, or there is none; it needs no wait() then.
   [[nodiscard]] bool ended() noexcept;
 

@@ -29,11 +29,12 @@ constexpr Unit kRates[] = {
     {"Gbps", 1e9 / 8.0},  {"Tbps", 1e12 / 8.0}, {"Kibps", kKi / 8.0}, {"Mibps", kMi / 8.0},
     {"Gibps", kGi / 8.0}, {"Tibps", kTi / 8.0}, {"Bps", 1.0},         {"kBps", 1e3},
     {"KBps", 1e3},        {"MBps", 1e6},        {"GBps", 1e9},        {"TBps", 1e12},
-    {"KiBps", kKi},       {"MiBps", kMi},       {"GiBps", kGi},       {"TiBps", kTi}};
+    {"KiBps", kKi},       {"MiBps", kMi},       {"GiBps", kGi},       {"TiBps", kTi},
+    {"Pbps", 1e15 / 8.0}, {"Ebps", 1e18 / 8.0}, {"PBps", 1e15},       {"EBps", 1e18}};
 constexpr Unit kSizes[] = {{"B", 1.0},   {"kB", 1e3},  {"KB", 1e3},  {"MB", 1e6},  {"GB", 1e9},
                            {"TB", 1e12}, {"KiB", kKi}, {"MiB", kMi}, {"GiB", kGi}, {"TiB", kTi}};
-constexpr Unit kSpeeds[] = {{"f", 1.0},  {"kf", 1e3},  {"Kf", 1e3}, {"Mf", 1e6},
-                            {"Gf", 1e9}, {"Tf", 1e12}, {"Pf", 1e15}};
+constexpr Unit kSpeeds[] = {{"f", 1.0},  {"kf", 1e3},  {"Kf", 1e3},  {"Mf", 1e6},
+                            {"Gf", 1e9}, {"Tf", 1e12}, {"Pf", 1e15}, {"Ef", 1e18}};
 
 [[noreturn]] void fail(std::string_view subject, std::string_view text, std::span<const Unit> units,
                        std::string_view example) {

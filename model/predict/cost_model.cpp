@@ -87,7 +87,8 @@ void check_cache(const DeviceProfile& profile, CacheFormat cache) {
 }  // namespace
 
 double task_seconds(const KindRate& rate, double streamed_bytes, double intensity) {
-  return rate.overhead_s + streamed_bytes * seconds_per_byte(rate.points, intensity);
+  return rate.overhead_s + rate.row_s * intensity +
+         streamed_bytes * seconds_per_byte(rate.points, intensity);
 }
 
 CostModel::CostModel(Transformer transformer, std::vector<DeviceProfile> profiles)
@@ -129,7 +130,7 @@ Seconds CostModel::compute_time(DeviceIndex device, TaskKind kind, const Work& w
     bytes -= part.bytes;
     others += part.bytes * seconds_per_byte(rate_of(part.format).points, work.intensity);
   }
-  return Seconds{rate.overhead_s + bytes * seconds_per_byte(rate.points, work.intensity) + others};
+  return Seconds{task_seconds(rate, bytes, work.intensity) + others};
 }
 
 Seconds CostModel::message_overhead(DeviceIndex sender, Bytes payload,

@@ -11,7 +11,7 @@
 namespace tandem::model {
 
 // Returns the seconds of a task of rate `rate`:
-//   overhead + streamed_bytes * f(intensity)
+//   overhead + row_s * intensity + streamed_bytes * f(intensity)
 // f interpolates the rate's points linearly in intensity; beyond the last point it grows in
 // proportion to intensity, before the first it is constant.
 [[nodiscard]] double task_seconds(const KindRate& rate, double streamed_bytes, double intensity);
@@ -24,7 +24,7 @@ class CostModel {
   CostModel(Transformer transformer, std::vector<DeviceProfile> profiles);
 
   // Returns the seconds that a cpu task takes on its device:
-  //   overhead + streamed_bytes * f(intensity)
+  //   overhead + row_s * intensity + streamed_bytes * f(intensity)
   // f interpolates the points of the kind and the weights' format linearly in intensity; beyond the
   // last point it grows in proportion to intensity, before the first it is constant. A release
   // takes no time; a fetch takes an embed's, and its disk's beside, which is not part of this.

@@ -62,6 +62,7 @@ bool is_compute(TaskKind kind) {
 
 void slow(KindRate& rate, double factor) {
   rate.overhead_s *= factor;
+  rate.row_s *= factor;
   for (RatePoint& point : rate.points) point.seconds_per_byte *= factor;
 }
 
@@ -71,6 +72,7 @@ nlohmann::ordered_json rate_json(const KindRate& rate) {
     points.push_back({{"reuse", point.intensity}, {"seconds_per_byte", point.seconds_per_byte}});
   }
   nlohmann::ordered_json json{{"overhead_s", rate.overhead_s}, {"points", points}};
+  if (rate.row_s > 0.0) json["row_s"] = rate.row_s;
   if (rate.error) json["error"] = {{"fit", rate.error->fit}, {"spread", rate.error->spread}};
   return json;
 }
@@ -78,7 +80,7 @@ nlohmann::ordered_json rate_json(const KindRate& rate) {
 double read_deviation(const JsonValue& json) { return json.number(0.0, limits::kMostDeviation); }
 
 KindRate read_rate(const JsonValue& json) {
-  json.expect_keys({"overhead_s", "points", "error"});
+  json.expect_keys({"overhead_s", "points", "row_s", "error"});
   KindRate rate;
   rate.overhead_s = json.at("overhead_s").number(0.0, limits::kMostSeconds);
   const JsonValue points = json.at("points");
@@ -94,6 +96,7 @@ KindRate read_rate(const JsonValue& json) {
     }
     rate.points.push_back({value, point.at("seconds_per_byte").number(0.0, limits::kMostSeconds)});
   }
+  if (const auto row = json.find("row_s")) rate.row_s = row->number(0.0, limits::kMostSeconds);
   if (const auto error = json.find("error")) {
     error->expect_keys({"fit", "spread"});
     rate.error = RateError{.fit = read_deviation(error->at("fit")),
@@ -289,6 +292,7 @@ void DeviceProfile::validate(const std::string& subject) const {
   check("drift", drift.value_or(0.0), 0.0, limits::kMostDeviation);
   const auto check_rate = [&](const std::string& name, const KindRate& of) {
     check(name + ": overhead_s", of.overhead_s, 0.0, limits::kMostSeconds);
+    check(name + ": row_s", of.row_s, 0.0, limits::kMostSeconds);
     const RateError error = of.error.value_or(RateError{});
     check(name + ": error: fit", error.fit, 0.0, limits::kMostDeviation);
     check(name + ": error: spread", error.spread, 0.0, limits::kMostDeviation);

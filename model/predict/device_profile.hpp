@@ -38,6 +38,9 @@ struct KindRate {
   double overhead_s = 0.0;           // per task
   std::vector<RatePoint> points{};   // ascending intensity, at least one
   std::optional<RateError> error{};  // none: not measured
+  // Per task and row that shares its bytes, whatever their number: a product rounds its inputs to 8
+  // bits in a small share as in a large one.
+  double row_s = 0.0;
   bool operator==(const KindRate&) const = default;
 };
 

@@ -165,10 +165,31 @@ LatencyStats read_latency(const JsonValue& json) {
           .p99 = amount(json, "p99")};
 }
 
+// Fails where an interval, already read, does not have the time of `json` that it is named after.
+void check_around(const JsonValue& json, const JsonValue& intervals) {
+  constexpr double kRounding = 1e-9;
+  for (const auto& [name, of] : intervals.json().items()) {
+    const auto time = json.find(name);
+    if (!time) continue;
+    if (of.is_object()) {
+      check_around(*time, intervals.at(name));
+      continue;
+    }
+    if (!time->json().is_number()) continue;
+    const double value = time->json().get<double>();
+    const double slack = kRounding * std::abs(value);
+    if (of[0].get<double>() > value + slack || of[1].get<double>() < value - slack)
+      intervals.at(name).fail("[low, high] around the predicted " + time->json().dump());
+  }
+}
+
 // Results made before have none.
 std::optional<TimeIntervals> read_interval_90(const JsonValue& json) {
   const auto intervals = json.find("interval_90");
-  return intervals ? read_intervals(*intervals) : std::nullopt;
+  if (!intervals) return std::nullopt;
+  std::optional<TimeIntervals> read = read_intervals(*intervals);
+  if (read) check_around(json, *intervals);
+  return read;
 }
 
 Metrics read_metrics(const JsonValue& json) {

@@ -27,7 +27,7 @@ using Hops = std::map<Hop, std::vector<std::int32_t>>;
 
 Hops hops_of(const Collective& collective, const Topology& topology) {
   Hops hops;
-  const auto ranks = static_cast<std::int32_t>(topology.group.size());
+  const std::int32_t ranks = topology.ranks();
   for (std::int32_t source = 0; source < ranks; ++source) {
     for (std::int32_t target = 0; target < ranks; ++target) {
       if (source == target) continue;

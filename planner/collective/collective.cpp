@@ -29,6 +29,10 @@ std::vector<Participant*> ranked(const Sum& sum, const Proximity& proximity,
 
 }  // namespace
 
+model::Bytes two_halves(const Topology& topology, model::Bytes bytes) {
+  return 2.0 * (topology.ranks() - 1) * bytes;
+}
+
 void lower_sum(model::TaskGraph& graph, const Sum& sum, const Allreduce& allreduce,
                const Proximity& proximity, std::span<Participant> participants) {
   require(std::any_of(participants.begin(), participants.end(),

@@ -33,6 +33,8 @@ struct Level {
 
 // The ranks of a collective: as many as `group` has entries.
 struct Topology {
+  [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(group.size()); }
+
   std::int32_t depth = 0;           // of a tree
   std::vector<std::int32_t> group;  // by rank
   Level inside{};                   // of a composition: within each group
@@ -51,15 +53,15 @@ struct Collective {
   // rank's part to all that receive. Bytes of either: (N - 1) S, whatever the sizes of the parts.
   std::function<void(Exchange& exchange, const Topology& topology)> reduce_scatter;
   std::function<void(Exchange& exchange, const Topology& topology)> all_gather;
-  // Returns a lower bound on the number of tasks of one sum.
+  // Returns an upper bound on the number of tasks of one sum.
   std::function<std::int64_t(std::int64_t ranks)> tasks;
   // Returns the time of an all-reduce of `bytes` per rank, without contention or cost of additions.
   std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
       time;
-  // Returns the time of either half for equal parts of `bytes` in all; an upper bound for trees
-  // with leaves at different depths, and for halving if the ranks are not a power of two.
+  // Returns the time of either half for equal parts of `bytes` in all: exact, or an upper bound.
   std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
       half_time;
+  std::function<bool(const Topology& topology)> half_time_is_exact;
   // Sends rank 0's data to all that receive. Bytes: (N - 1) S if all do.
   std::function<void(Exchange& exchange, const Topology& topology)> broadcast;
   // Return the times of a sum that only rank 0 needs, and of a broadcast of `bytes`; as `time`.
@@ -67,6 +69,10 @@ struct Collective {
       reduce_time;
   std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
       broadcast_time;
+  // Return the bytes that all ranks together send for a sum of `bytes`: if all contribute and
+  // receive, and if rank 0 alone receives.
+  std::function<model::Bytes(const Topology& topology, model::Bytes bytes)> sum_bytes;
+  std::function<model::Bytes(const Topology& topology, model::Bytes bytes)> reduce_bytes;
   // Returns the route of an all-to-all's chunk from `from` to a different rank `to`: `from` first,
   // `to` last, one hop a step. A rank listed twice in a row waits for a step.
   std::function<std::vector<std::int32_t>(const Topology& topology, std::int32_t from,
@@ -75,6 +81,9 @@ struct Collective {
 };
 
 [[nodiscard]] const std::vector<Collective>& collectives();
+
+// Returns 2 (N - 1) S: each rank but one sends the data once in either half.
+[[nodiscard]] model::Bytes two_halves(const Topology& topology, model::Bytes bytes);
 
 // A collective with its parameters.
 struct Allreduce {

@@ -259,6 +259,35 @@ model::Seconds reduce_time(const Topology& topology, model::Bytes bytes, const U
          times.among(&Collective::reduce_time, bytes);
 }
 
+using Bytes = std::function<model::Bytes(const Topology&, model::Bytes)> Collective::*;
+
+model::Bytes level_bytes(const Level& of, std::size_t ranks, Bytes sent, model::Bytes bytes) {
+  if (ranks < 2) return {};
+  return (of.collective->*sent)(level_topology(of, ranks), bytes);
+}
+
+model::Bytes reduced_within(const Topology& topology, const std::vector<Ranks>& groups,
+                            model::Bytes bytes) {
+  model::Bytes total{};
+  for (const Ranks& group : groups)
+    total = total + level_bytes(topology.inside, group.size(), &Collective::reduce_bytes, bytes);
+  return total;
+}
+
+model::Bytes sum_bytes(const Topology& topology, model::Bytes bytes) {
+  const std::vector<Ranks> groups = groups_of(topology);
+  const auto members = static_cast<double>(topology.group.size() - groups.size());
+  return reduced_within(topology, groups, bytes) +
+         level_bytes(topology.among, groups.size(), &Collective::sum_bytes, bytes) +
+         members * bytes;  // broadcasts
+}
+
+model::Bytes reduce_bytes(const Topology& topology, model::Bytes bytes) {
+  const std::vector<Ranks> groups = groups_of(topology);
+  return reduced_within(topology, groups, bytes) +
+         level_bytes(topology.among, groups.size(), &Collective::reduce_bytes, bytes);
+}
+
 Ranks way_of(const Topology& topology, std::int32_t from, std::int32_t to) {
   const std::vector<Ranks> groups = groups_of(topology);
   const auto place = [](const Ranks& of, std::int32_t rank) {
@@ -302,10 +331,13 @@ Collective composed() {
       .tasks = [](std::int64_t ranks) { return 3 * ranks * (ranks - 1); },
       .time = sum_time,
       .half_time = half_time,
+      .half_time_is_exact = [](const Topology& topology) { return topology.group.size() == 1; },
       .broadcast = [](Exchange& e,
                       const Topology& topology) { Composition(e, topology).broadcast(); },
       .reduce_time = reduce_time,
       .broadcast_time = broadcast_time,
+      .sum_bytes = sum_bytes,
+      .reduce_bytes = reduce_bytes,
       .way = way_of};
 }
 

@@ -12,16 +12,15 @@ namespace tandem::planner {
 //
 // All-reduce: sums at the leaders, an all-reduce among them, broadcasts.
 //   T = T_reduce(g, S) + T_sum(G, S) + T_broadcast(g, S)
-//   bytes = 2 (N - 1) S, of which 2 (G - 1) S between groups. Within a group a ring sends (1 - 1/g)
-//   S more, halving (1 - 1/p) S, p the largest power of two up to g: their sums are gathered
+//   bytes = the groups' reduce_bytes(g, S) + sum_bytes(G, S) between groups + (N - G) S
 // Reduce-scatter: the groups first sum what belongs to other groups at their leaders, which
 // exchange it; each leader thus gets the terms for its own group, which then runs a reduce-scatter
 // of its part. Upper bound, for equal parts where the parts of a group's ranks are adjacent:
 //   T = 2 T_reduce(g, (1 - 1/G) S) + T_half(G, S) + T_half(g, S / G)
 // with two reduces because other groups' parts may lie on both sides of a group's own. All-gather:
 // the reverse, with T_broadcast for T_reduce.
-//   bytes of either = (N - 1) S, of which (G - 1) S between groups; of a reduce-scatter more as
-//   above
+//   bytes of either = (N - 1) S, of which (G - 1) S between groups; of a reduce-scatter at most
+//   reduce_bytes(g, S) - (g - 1) S more in each group
 // Broadcast: among the leaders, then within the groups: T_broadcast(G, S) + T_broadcast(g, S),
 // bytes = (N - 1) S.
 //

@@ -254,41 +254,67 @@ TaskIndex Exchange::send(std::int32_t from, BufferRef input, std::int32_t to, Ra
   return graph_->add(transfer, after);
 }
 
-void Exchange::merge(std::int32_t from, std::int32_t to, Range chunks) {
-  if (!holds(from, chunks)) return;
-  make(from, chunks);
-  if (empty(chunks)) {
-    give(to, chunks, -1);
-    return;
-  }
-  if (!holds(to, chunks)) {
-    give(to, chunks, send(from, to, chunks, buffer_));
-    return;
-  }
-  make(to, chunks);
-  std::vector<TaskIndex> dependencies = made_by(to, chunks);
-  dependencies.push_back(send(from, to, chunks, kReceive));
-  Addition addition{.rank = to, .chunks = chunks, .dependencies = std::move(dependencies)};
-  if (by_steps_) {
-    additions_.push_back(std::move(addition));
-  } else {
-    add(addition);
-  }
+void Exchange::begin_step() {
+  ++steps_;
+  in_step_ = true;
+  delays_ = is_level_;
 }
 
-void Exchange::add(const Addition& addition) {
-  give(addition.rank, addition.chunks,
-       graph_->add(model::add_task(extent(addition.rank, addition.chunks), kReceive, buffer_),
-                   addition.dependencies));
+void Exchange::merge(std::int32_t from, std::int32_t to, Range chunks) {
+  if (!in_step_) {
+    if (const auto arrival = arrival_of({from, to, chunks})) complete(*arrival);
+    return;
+  }
+  for (std::int32_t i = chunks.begin; i < chunks.end; ++i) {
+    delays_ = delays_ || chunk(from, i).target_in == steps_;
+    require(std::exchange(chunk(to, i).target_in, steps_) != steps_,
+            "collective: a chunk is the target of two merges of one step");
+  }
+  merges_.push_back({from, to, chunks});
+}
+
+std::optional<Exchange::Arrival> Exchange::arrival_of(const Merge& merge) {
+  const auto& [from, to, chunks] = merge;
+  if (!holds(from, chunks)) return std::nullopt;
+  make(from, chunks);
+  if (empty(chunks)) return Arrival{.rank = to, .chunks = chunks, .is_added = false, .after = {}};
+  if (!holds(to, chunks)) {
+    return Arrival{.rank = to,
+                   .chunks = chunks,
+                   .is_added = false,
+                   .after = {send(from, to, chunks, buffer_)}};
+  }
+  make(to, chunks);
+  std::vector<TaskIndex> after = made_by(to, chunks);
+  after.push_back(send(from, to, chunks, kReceive));
+  return Arrival{.rank = to, .chunks = chunks, .is_added = true, .after = std::move(after)};
+}
+
+void Exchange::complete(const Arrival& arrival) {
+  TaskIndex made = arrival.after.empty() ? -1 : arrival.after.back();
+  if (arrival.is_added)
+    made = graph_->add(model::add_task(extent(arrival.rank, arrival.chunks), kReceive, buffer_),
+                       arrival.after);
+  give(arrival.rank, arrival.chunks, made);
 }
 
 void Exchange::end_step() {
-  for (const Addition& addition : additions_) add(addition);
-  additions_.clear();
-  by_steps_ = false;
+  in_step_ = false;
+  std::vector<Arrival> arrivals;
+  for (const Merge& merge : std::exchange(merges_, {})) {
+    std::optional<Arrival> arrival = arrival_of(merge);
+    if (!arrival) continue;
+    if (delays_) {
+      arrivals.push_back(std::move(*arrival));
+    } else {
+      complete(*arrival);
+    }
+  }
+  for (const Arrival& arrival : arrivals) complete(arrival);
 }
 
 void Exchange::copy(std::int32_t from, std::int32_t to, Range chunks) {
+  require(!in_step_, "collective: a copy in a step of merges");
   require(holds(from, chunks), "collective: a chunk without a value is sent");
   make(from, chunks);
   give(to, chunks, empty(chunks) ? -1 : send(from, to, chunks, buffer_));

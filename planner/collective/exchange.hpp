@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -112,11 +113,13 @@ class Exchange {
   // transfer if `to`'s chunks hold nothing; nothing if `from`'s hold nothing. Throws logic_error
   // unless the chunks of one call all hold data or all hold none.
   void merge(std::int32_t from, std::int32_t to, model::Range chunks);
-  // Enclose the merges of a step, whose transfers depend on none of its additions. In an exchange
-  // made by `among`, additions are appended at the end of the step: a rank delivers what the level
-  // before has copied to it where it sends that on, and would wait there for additions appended
-  // earlier.
-  void begin_step() { by_steps_ = is_level_; }
+  // Enclose the merges of a step, which are lowered by `end_step`. Each sends what its rank holds
+  // when the step begins, so two ranks may add the same chunks of each other. Additions are
+  // appended after all transfers of the step if it has such a pair, and in an exchange made by
+  // `among`: a rank delivers what the level before has copied to it where it sends that on, and
+  // would wait there for additions appended earlier. Throw logic_error for a chunk of a rank that
+  // is the target of two merges, and for a copy.
+  void begin_step();
   void end_step();
   // `to`'s chunks = `from`'s: a transfer. Throws logic_error if `from`'s hold nothing.
   void copy(std::int32_t from, std::int32_t to, model::Range chunks);
@@ -145,15 +148,25 @@ class Exchange {
     bool used = false;
     // -1: from the beginning. Below: several tasks, joint_[-2 - ready].
     model::TaskIndex ready = -1;
+    std::int32_t target_in = 0;  // the last step with a merge into it
   };
 
-  struct Addition {
+  struct Merge {
+    std::int32_t from;
+    std::int32_t to;
+    model::Range chunks;
+  };
+  // What a merge does at its target once the transfer has arrived.
+  struct Arrival {
     std::int32_t rank;
     model::Range chunks;
-    std::vector<model::TaskIndex> dependencies;
+    bool is_added;  // else the transfer has overwritten the chunks
+    std::vector<model::TaskIndex> after;
   };
 
-  void add(const Addition& addition);
+  // Appends the transfer of a merge. None if `from` holds nothing.
+  [[nodiscard]] std::optional<Arrival> arrival_of(const Merge& merge);
+  void complete(const Arrival& arrival);
   [[nodiscard]] Chunk& chunk(std::int32_t rank, std::int32_t index);
   [[nodiscard]] const Chunk& chunk(std::int32_t rank, std::int32_t index) const;
   // The tasks that made a chunk.
@@ -179,8 +192,10 @@ class Exchange {
   std::vector<Chunk> state_;  // [rank, chunk]
   std::vector<std::vector<model::TaskIndex>> joint_;
   bool is_level_ = false;  // made by `among`
-  bool by_steps_ = false;
-  std::vector<Addition> additions_;  // of this step
+  std::int32_t steps_ = 0;
+  bool in_step_ = false;
+  bool delays_ = false;        // the additions of this step
+  std::vector<Merge> merges_;  // of this step
 };
 
 }  // namespace tandem::planner

@@ -41,7 +41,7 @@ std::int64_t tasks(std::int64_t ranks) {
 }
 
 model::Seconds time(const Topology& topology, model::Bytes bytes, const Uniform& net) {
-  return halving_time(static_cast<std::int32_t>(topology.group.size()), bytes, net);
+  return halving_time(topology.ranks(), bytes, net);
 }
 
 }  // namespace
@@ -190,7 +190,11 @@ Collective halving_collective() {
       .time = time,
       .half_time =
           [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
-            return halving_half_time(static_cast<std::int32_t>(topology.group.size()), bytes, net);
+            return halving_half_time(topology.ranks(), bytes, net);
+          },
+      .half_time_is_exact =
+          [](const Topology& topology) {
+            return power_of_two(topology.ranks()) == topology.ranks();
           },
       .broadcast =
           [](Exchange& e, const Topology& /*topology*/) {
@@ -198,18 +202,20 @@ Collective halving_collective() {
           },
       .reduce_time =
           [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
-            return halving_reduce_time(static_cast<std::int32_t>(topology.group.size()), bytes,
-                                       net);
+            return halving_reduce_time(topology.ranks(), bytes, net);
           },
       .broadcast_time =
           [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
-            const auto ranks = static_cast<std::int32_t>(topology.group.size());
+            const std::int32_t ranks = topology.ranks();
             return 0.5 * tree_time(levels(doubling_parents(ranks)), bytes, net);
           },
-      .way =
-          [](const Topology& topology, std::int32_t from, std::int32_t to) {
-            return halving_way(static_cast<std::int32_t>(topology.group.size()), from, to);
-          }};
+      .sum_bytes = two_halves,
+      .reduce_bytes =
+          [](const Topology& topology, model::Bytes bytes) {
+            return (topology.ranks() - 1.0 / power_of_two(topology.ranks())) * bytes;
+          },
+      .way = [](const Topology& topology, std::int32_t from,
+                std::int32_t to) { return halving_way(topology.ranks(), from, to); }};
 }
 
 }  // namespace tandem::planner

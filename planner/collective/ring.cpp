@@ -32,11 +32,11 @@ std::int32_t chunk_a_rank(std::int32_t ranks) { return ranks; }
 std::int64_t tasks(std::int64_t ranks) { return 3 * ranks * (ranks - 1); }
 
 model::Seconds time(const Topology& topology, model::Bytes bytes, const Uniform& net) {
-  return ring_time(static_cast<std::int32_t>(topology.group.size()), bytes, net);
+  return ring_time(topology.ranks(), bytes, net);
 }
 
 model::Seconds half_time(const Topology& topology, model::Bytes bytes, const Uniform& net) {
-  return ring_half_time(static_cast<std::int32_t>(topology.group.size()), bytes, net);
+  return ring_half_time(topology.ranks(), bytes, net);
 }
 
 }  // namespace
@@ -122,19 +122,25 @@ Collective ring_collective() {
       .tasks = tasks,
       .time = time,
       .half_time = half_time,
+      .half_time_is_exact = [](const Topology& /*topology*/) { return true; },
       .broadcast = [](Exchange& e, const Topology& /*topology*/) { ring_broadcast(e); },
       .reduce_time =
           [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
-            return ring_reduce_time(static_cast<std::int32_t>(topology.group.size()), bytes, net);
+            return ring_reduce_time(topology.ranks(), bytes, net);
           },
       .broadcast_time =
           [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
-            return ring_broadcast_time(static_cast<std::int32_t>(topology.group.size()), bytes,
-                                       net);
+            return ring_broadcast_time(topology.ranks(), bytes, net);
+          },
+      .sum_bytes = two_halves,
+      .reduce_bytes =
+          [](const Topology& topology, model::Bytes bytes) {
+            const double ranks = topology.ranks();
+            return (ranks - 1.0) * (1.0 + 1.0 / ranks) * bytes;
           },
       .way =
           [](const Topology& topology, std::int32_t from, std::int32_t to) {
-            const auto ranks = static_cast<std::int32_t>(topology.group.size());
+            const std::int32_t ranks = topology.ranks();
             std::vector<std::int32_t> way{from};
             while (way.back() != to) way.push_back(wrapped(way.back() + 1, ranks));
             return way;

@@ -5,9 +5,7 @@
 namespace tandem::planner {
 namespace {
 
-Parents parents_of(const Topology& topology) {
-  return tree_parents(static_cast<std::int32_t>(topology.group.size()), 1);
-}
+Parents parents_of(const Topology& topology) { return tree_parents(topology.ranks(), 1); }
 
 }  // namespace
 

@@ -64,7 +64,7 @@ Families families_of(const Parents& parents) {
 }
 
 Parents parents_of(const Topology& topology) {
-  return tree_parents(static_cast<std::int32_t>(topology.group.size()), topology.depth);
+  return tree_parents(topology.ranks(), topology.depth);
 }
 
 // Up to their common ancestor, and down. A parent's rank is smaller.
@@ -206,6 +206,8 @@ Collective along_tree(std::string name, Parents (*parents)(const Topology&)) {
               [parents](const Topology& topology, model::Bytes bytes, const Uniform& net) {
                 return tree_half_time(parents(topology), bytes, net);
               },
+          .half_time_is_exact =
+              [parents](const Topology& topology) { return levels(parents(topology)) < 2; },
           .broadcast =
               [parents](Exchange& exchange, const Topology& topology) {
                 tree_broadcast(exchange, parents(topology));
@@ -218,6 +220,9 @@ Collective along_tree(std::string name, Parents (*parents)(const Topology&)) {
               [parents](const Topology& topology, model::Bytes bytes, const Uniform& net) {
                 return 0.5 * tree_time(levels(parents(topology)), bytes, net);
               },
+          .sum_bytes = two_halves,
+          .reduce_bytes = [](const Topology& topology,
+                             model::Bytes bytes) { return 0.5 * two_halves(topology, bytes); },
           .way = [parents](const Topology& topology, std::int32_t from,
                            std::int32_t to) { return tree_way(parents(topology), from, to); }};
 }

@@ -34,7 +34,8 @@ void tree_reduce_scatter(Exchange& exchange, const Parents& parents);
 // Each rank's part to all that receive: up an edge those of the subtree, down it all others.
 //   bytes = (N - 1) S
 void tree_all_gather(Exchange& exchange, const Parents& parents);
-// Upper bound on either half for equal parts; n(v) is the number of ranks in the subtree of v:
+// Upper bound on either half for equal parts, exact for one level; n(v) is the number of ranks in
+// the subtree of v:
 //   T = 2 D l + (max over leaves of sum n(v) + max over leaves of sum (N - n(v))) S / (N B)
 // with sums over the path to the root. For a star this is 2 l + S / B; for two ranks, which send
 // one part each, l + S / (2 B).

@@ -10,6 +10,7 @@
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/galaxy_partition.hpp"
 #include "planner/partition/proportions.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/partition/split_clock.hpp"
 
 namespace tandem::planner {
@@ -79,7 +80,9 @@ class ShareSearch {
     const std::int64_t unit = column_unit(transformer(), start);
     Split best = improved(start, unit);
     const std::int64_t least = least_column_unit(transformer());
-    if (unit == least || std::ranges::find(best.columns, unit) == best.columns.end()) return best;
+    if (unit == least || search_ended() ||
+        std::ranges::find(best.columns, unit) == best.columns.end())
+      return best;
     Split single = improved(best, least);
     const double limit = this->time(best) * kSingleColumns;
     return this->time(single, limit) < limit ? single : best;
@@ -90,7 +93,7 @@ class ShareSearch {
     if (!*streamed_) return clock_.time(split);
     const auto [known, fresh] = times_.try_emplace({split.heads, split.columns}, Timed{});
     Timed& timed = known->second;
-    if (fresh && left_-- <= 0) timed = {.least = kNever, .exact = true};
+    if (fresh && (left_-- <= 0 || search_ended())) timed = {.least = kNever, .exact = true};
     if (timed.exact) return timed.least;
     if (streamed_->least && limit < kNever && timed.least < limit)
       timed.least = std::max(timed.least, streamed_->least(split, limit));
@@ -113,6 +116,7 @@ class ShareSearch {
     polish(best, time);
     // A device far away costs less without heads, but only without any.
     for (std::size_t d = 0; d < budget_->devices(); ++d) {
+      if (search_ended()) break;
       if (best.heads[d] == 0 || best.columns[d] == 0) continue;
       descend(best, time, rebalanced(best, clock_.measure(best), d));
     }
@@ -121,7 +125,7 @@ class ShareSearch {
 
   // Rebalances from `split` on; stores improvements in `best`.
   void descend(Split& best, double& time, Split split) {
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kRounds && !search_ended(); ++round) {
       const SplitClock::Measured measured = clock_.measure(split);
       const double taken = *streamed_ ? this->time(split, time * kBetter) : measured.time;
       if (taken < time * kBetter) {
@@ -208,7 +212,7 @@ class ShareSearch {
       const std::int64_t some =
           *streamed_ ? std::max<std::int64_t>(1, heads * run / columns) : std::int64_t{1};
       for (bool moved = true; moved && moves < kMoves; ++moves) {
-        if (*streamed_ && left_ <= 0) return;
+        if ((*streamed_ && left_ <= 0) || search_ended()) return;
         const SplitClock::Measured measured = clock_.measure(best);
         moved = move(best, time, &Split::heads, some, clock_.heads(measured)) ||
                 move(best, time, &Split::columns, run, clock_.columns(measured));
@@ -248,6 +252,7 @@ class ShareSearch {
     for (const auto& [unused_from, from] : sources) {
       for (const auto& [unused_to, to] : sinks) {
         if (from == to) continue;
+        if (search_ended()) return false;
         Split candidate = best;
         (candidate.*dimension)[from] -= run;
         (candidate.*dimension)[to] += run;

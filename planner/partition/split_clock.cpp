@@ -9,6 +9,7 @@
 #include "model/predict/analytic.hpp"
 #include "model/predict/program.hpp"
 #include "planner/partition/exact/time_order.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/strategy/common/block.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
@@ -229,6 +230,7 @@ void SplitClock::set(const Split& split) {
 }
 
 double SplitClock::time(const Split& split) {
+  count_evaluation();
   set(split);
   const Plan& plan = plan_;
   const Strategy& strategy = find_strategy(plan.strategy);
@@ -244,6 +246,7 @@ double SplitClock::time(const Split& split) {
 }
 
 SplitClock::Measured SplitClock::measure(const Split& split) {
+  count_evaluation();
   set(split);
   const Plan& plan = plan_;
   const Strategy& strategy = find_strategy(plan.strategy);

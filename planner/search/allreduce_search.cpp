@@ -14,6 +14,7 @@
 #include "planner/collective/composed.hpp"
 #include "planner/collective/hierarchical.hpp"
 #include "planner/collective/tree.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
@@ -56,6 +57,7 @@ class DecodeSteps : public model::Steps {
 };
 
 double time_of(const Plan& plan, const Evaluator& evaluate, model::Steps& steps) {
+  count_evaluation();
   model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/false);
   evaluate(plan.cluster, plan.cost_model(), steps, recorder);
   const model::Metrics metrics = recorder.metrics();
@@ -233,13 +235,13 @@ using TimeOf = std::function<double(const std::string&)>;
 std::string fastest(const std::vector<std::string>& candidates, const TimeOf& bound,
                     const TimeOf& time) {
   std::vector<std::pair<double, std::size_t>> by_bound;
-  for (std::size_t i = 0; i < candidates.size(); ++i)
+  for (std::size_t i = 0; i < candidates.size() && (i == 0 || !search_ended()); ++i)
     by_bound.emplace_back(bound(candidates[i]), i);
   std::ranges::sort(by_bound);
   std::size_t best = candidates.size();
   double least = std::numeric_limits<double>::infinity();
   for (const auto& [surely, i] : by_bound) {
-    if (surely > least * kSurelySlower) break;
+    if (surely > least * kSurelySlower || (best < candidates.size() && search_ended())) break;
     const double taken = time(candidates[i]);
     const bool equal = std::abs(taken - least) <= least * kSameTime;
     if (equal ? i > best : taken > least) continue;
@@ -321,7 +323,7 @@ Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted, const Evaluat
   const std::vector<std::string> of_all = allreduce_candidates(plan);
   Sums best;
   double least = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < times.layouts_of_sums().size(); ++i) {
+  for (std::size_t i = 0; i < times.layouts_of_sums().size() && (i == 0 || !search_ended()); ++i) {
     AllreduceChoice choice = wanted;
     std::vector<std::string> candidates = of_all;
     if (chooses && affordable(composed_collective(), plan.cluster.size(), plan.model.layers))

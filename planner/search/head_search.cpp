@@ -17,6 +17,7 @@
 #include "planner/partition/exact/largest_remainder.hpp"
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/galaxy_partition.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/search/share_candidates.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
@@ -301,6 +302,7 @@ std::variant<Plan, Infeasible> make_head_plan(Request request) {
   };
   if (!split || !whole) weigh(std::move(answer));
   const auto weigh_split = [&](std::int32_t sent) {
+    if (best && search_ended()) return;
     if (whole) weigh(split_head(*whole, sent, may_narrow(request)));
     if (whole && is_given(whole->partition)) return;  // the shares are what they are
     if (auto beside = plan_beside_head(request, sent)) weigh(std::move(*beside));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "model/base/error.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
@@ -31,6 +32,7 @@ double predicted_time(const Plan& plan, Objective objective, const Evaluator& ev
                 " new tokens, expected at least 2, which have a time between them; ask for more, "
                 "or for objective ttft");
   }
+  count_evaluation();
   GenerationSteps steps(plan, workload);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   evaluate(plan.cluster, plan.cost_model(), steps, recorder);

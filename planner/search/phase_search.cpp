@@ -6,6 +6,7 @@
 #include "model/base/error.hpp"
 #include "planner/memory/plan_storage.hpp"
 #include "planner/partition/exact/time_order.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
@@ -56,7 +57,7 @@ std::variant<Plan, Infeasible> make_phase_plan(Request request) {
   Plan& whole = std::get<Plan>(answer);
   const double time = predicted_time(whole, objective, request.evaluate);
   const std::optional<Workload> phase = phase_of(request.workload, objective);
-  if (!phase) return answer;
+  if (!phase || search_ended()) return answer;
   request.capacity = larger(request.capacity, request.workload.capacity());
   request.workload = *phase;
   auto other = make_plan(request);

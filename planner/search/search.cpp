@@ -13,6 +13,7 @@
 #include "planner/partition/galaxy_partition.hpp"
 #include "planner/partition/layer_partition.hpp"
 #include "planner/partition/proportions.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/partition/share_search.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/search/head_search.hpp"
@@ -171,7 +172,8 @@ class PlanSearch {
       const bool wants_room = try_windows({});
       streams = wants_room && !blocks && strategy_->sharding.may_stream();
     }
-    if (streams) try_windows(least_windows(outline_, request_->window));
+    if (streams && !(best_ && search_ended()))
+      try_windows(least_windows(outline_, request_->window));
     if (best_) return std::move(*best_);
     return std::move(refusal_);
   }
@@ -205,6 +207,7 @@ class PlanSearch {
     drop_repeated(found.shares);
     bool lacks = false;
     for (const Shares& shares : found.shares) {
+      if (best_ && search_ended()) break;
       std::string no = budget.shortage(shares);
       if (!no.empty()) {
         lacks = true;
@@ -245,7 +248,7 @@ class PlanSearch {
     const bool streams = request_->window.blocks.value_or(0) > 0;
     for (std::size_t d = 0; d < shares.size() && streams; ++d)
       check_disk(plan, d, choices[d].front());
-    choose_windows(plan, choices);
+    if (request_->window.search) choose_windows(plan, choices);
     return with_predicted_memory(std::move(plan));
   }
 
@@ -367,6 +370,7 @@ Answer make_auto_plan(const Request& request, const Strategy& strategy,
   Plan best = std::get<Plan>(*first);
   double least = -1.0;
   for (const Plan& plan : {likely_plan(request, strategy, wanted), best}) {
+    if (search_ended()) break;
     const Answer& next = answers.with(fastest_sums(plan, wanted, request.evaluate));
     if (std::holds_alternative<Infeasible>(next)) continue;
     const Plan& made = std::get<Plan>(next);
@@ -392,6 +396,7 @@ void set_tiles(Plan& plan, std::int32_t tiles) {
 // with levels, of the rows that travel at each. Only prompts have tiles: new tokens take the same
 // time with any.
 Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
+  if (search_ended()) return plan;
   const Plan found = plan;  // with its memory
   if (plan.cluster.size() == 1) plan.tiles = 0;
   Plan best = plan;
@@ -400,6 +405,7 @@ Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
   const int least_tiles = plan.sparse ? 1 : 0;
   for (const std::int32_t tiles : {0, 1, 2, 4}) {
     if (tiles < least_tiles) continue;
+    if (least < std::numeric_limits<double>::infinity() && search_ended()) break;
     set_tiles(plan, tiles);
     plan = plan == found ? found : with_predicted_memory(std::move(plan));
     if (!fits(plan)) continue;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "model/base/error.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/search/rate_search.hpp"
 #include "planner/search/window_search.hpp"
@@ -65,6 +66,7 @@ Answer with_fastest_rounds(Request request, const Strategy& strategy) {
       once == nullptr ? std::numeric_limits<double>::infinity() : predicted_request_time(*once);
   for (const std::int32_t rounds : {2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64}) {
     if (std::int64_t{rounds} * request.cluster.size() > request.model.layers) break;
+    if (once != nullptr && search_ended()) break;
     if (request.partition == kHaldaPartition && request.model.layers % rounds != 0) continue;
     request.rounds = rounds;
     Answer next = make_plan(request, strategy, {});
@@ -126,6 +128,7 @@ Answer make_group_plan(const Request& request, const Strategy& strategy) {
     }
     std::string chosen = names.front();
     for (const std::string& name : names) {
+      if (best && search_ended()) break;
       (phase == &wanted.decode ? choice.decode : choice.prompt) = name;
       const double before = least;
       attempt(choice);

@@ -11,6 +11,7 @@
 #include "planner/partition/budget.hpp"
 #include "planner/partition/exact/largest_remainder.hpp"
 #include "planner/partition/exact/time_order.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/strategy/common/block.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/positions.hpp"
@@ -145,6 +146,7 @@ std::variant<Plan, Infeasible> make_token_plan(Request request) {
   Plan best = std::move(*alone);
   double least = predicted_time(best, request.objective, request.evaluate);
   for (const bool by_messages : {true, false}) {
+    if (search_ended()) break;
     Plan shared = with_shared_ffn(best, by_messages);
     if (!fits(shared) || !has_others(shared)) continue;
     shared.validate();

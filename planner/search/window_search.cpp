@@ -8,6 +8,7 @@
 
 #include "model/predict/analytic.hpp"
 #include "planner/partition/exact/time_order.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
@@ -140,6 +141,7 @@ double descend(Plan& plan, Choices choices, Clock& clock) {
       Window kept = plan.devices[d].window;
       for (const Window window : choices[d]) {
         if (window == kept) continue;
+        if (search_ended()) break;
         plan.devices[d].window = window;
         const double time = clock.time();
         if (time < best * kBetter) {
@@ -167,7 +169,7 @@ void try_all(Plan& plan, Choices choices, Clock& clock) {
     }
     return false;
   };
-  while (next()) {
+  while (!search_ended() && next()) {
     const double time = clock.time();
     if (time >= least * kBetter) continue;
     least = time;
@@ -187,6 +189,7 @@ void choose_windows(Plan& plan, Choices choices) {
   if (std::all_of(choices.begin(), choices.end(),
                   [](const std::vector<Window>& each) { return each.size() == 1; }))
     return;
+  if (search_ended()) return;
   Clock clock(plan);
   if (few_ways(plan, choices)) {
     try_all(plan, choices, clock);
@@ -195,6 +198,7 @@ void choose_windows(Plan& plan, Choices choices) {
   const double first = descend(plan, choices, clock);
   std::vector<Window> found;
   for (const DevicePlan& device : plan.devices) found.push_back(device.window);
+  if (search_ended()) return;
   begin(true);
   if (descend(plan, choices, clock) < first * kBetter) return;
   for (std::size_t d = 0; d < found.size(); ++d) plan.devices[d].window = found[d];

@@ -16,6 +16,8 @@ namespace tandem::planner {
 struct WindowRequest {
   std::optional<std::int32_t> blocks = 0;  // absent: to be chosen; 0: all weights stay in memory
   std::optional<std::int32_t> retain{};    // absent: to be chosen; 0: none
+  bool search =
+      true;  // false: of several possible windows each device takes the one that loads least
   bool operator==(const WindowRequest&) const = default;
 };
 

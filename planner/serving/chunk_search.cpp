@@ -10,6 +10,7 @@
 
 #include "model/predict/analytic.hpp"
 #include "planner/partition/exact/time_order.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -76,7 +77,8 @@ class ChunkSearch {
   void consider(std::int64_t count) {
     const std::int64_t chunk = chunk_of(count);
     const auto [at, fresh] = times_.try_emplace(chunk, std::numeric_limits<double>::infinity());
-    if (!fresh) return;
+    if (!fresh || search_ended()) return;
+    count_evaluation();
     const std::optional<Capacity> capacity = capacity_of_(chunk);
     if (!capacity) return;
     at->second = mean_first_token(chunk, *capacity);

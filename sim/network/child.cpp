@@ -85,14 +85,17 @@ void write_text(int fd, Frame frame, const char* text) {
   ::_exit(0);
 }
 
-// Returns the last lines of the child's output, as one line.
+// Returns the last lines of the child's output, as one line, without SimGrid's backtrace.
 std::string last_words(int fd) {
-  constexpr off_t kKept = 1200;
+  constexpr off_t kRead = 65536;
+  constexpr std::size_t kKept = 1200;
   const off_t size = ::lseek(fd, 0, SEEK_END);
-  const off_t from = std::max<off_t>(0, size - kKept);
+  const off_t from = std::max<off_t>(0, size - kRead);
   std::string text(static_cast<std::size_t>(std::max<off_t>(0, size - from)), '\0');
   const ssize_t n = ::pread(fd, text.data(), text.size(), from);
   text.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
+  text.resize(std::min(text.size(), text.find("Backtrace (displayed")));
+  if (text.size() > kKept) text.erase(0, text.size() - kKept);
   std::string line;
   for (const char c : text) {
     const bool blank = static_cast<unsigned char>(c) < 0x21 || c == 0x7f;

@@ -1,11 +1,18 @@
 #include "sim/platform/platform.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
+#include "sim/platform/flat_reader.hpp"
+#include "sim/platform/graph_reader.hpp"
 #include "sim/platform/platform_check.hpp"
-#include "sim/platform/platform_xml.hpp"
+#include "sim/platform/simgrid_view.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -35,13 +42,88 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
+// Keeps the devices that match; the others become routers where routes may lead through them.
+model::Cluster narrowed(const model::Cluster& cluster, const std::vector<std::string>& patterns,
+                        const std::string& source) {
+  std::vector<model::Device> devices;
+  std::set<std::string> dropped;
+  for (const model::Device& device : cluster.devices()) {
+    if (matches(patterns, device.name)) {
+      devices.push_back(device);
+    } else {
+      dropped.insert(device.name);
+    }
+  }
+  if (devices.empty())
+    throw Error(source + ": no host is named by --hosts, expected some of its " +
+                std::to_string(cluster.size()) + ", as " + cluster.devices().front().name +
+                "; correct the pattern");
+  // An end of one edge alone leads nowhere else.
+  std::vector<model::Edge> edges = cluster.edges();
+  for (std::size_t gone = 1; gone > 0;) {
+    std::map<std::string, int> ends;
+    for (const model::Edge& edge : edges) {
+      ++ends[edge.from];
+      ++ends[edge.to];
+    }
+    const auto is_dead_end = [&](const std::string& point) {
+      return dropped.contains(point) && ends[point] == 1;
+    };
+    gone = std::erase_if(edges, [&](const model::Edge& edge) {
+      return is_dead_end(edge.from) || is_dead_end(edge.to);
+    });
+  }
+  std::vector<std::string> routers = cluster.routers();
+  for (const std::string& name : dropped) {
+    if (std::ranges::any_of(
+            edges, [&](const model::Edge& edge) { return edge.from == name || edge.to == name; }))
+      routers.push_back(name);
+  }
+  return {cluster.name(), std::move(devices), std::move(routers), cluster.links(),
+          std::move(edges)};
+}
+
 }  // namespace
 
-Platform read_platform(const std::string& path) {
+Platform read_platform(const std::string& path, const PlatformOptions& options) {
   const std::string text = read_file(path);
-  Platform platform = parse_platform_xml(text, path);
-  check_with_simgrid(text, path, platform.cluster);
-  return platform;
+  try {
+    const XmlDocument document(text, path);
+    check_assumed(options.defaults);
+    const Profiles profiles(document, std::filesystem::path(path).parent_path().string());
+    const std::string seen = hidden_from_simgrid(document, text);
+    Defaults defaults;
+    const Assumed assumed{options.defaults, &defaults};
+    const bool whole = is_graph(document);
+    std::optional<GraphParts> parts;
+    if (whole) parts = read_graph(document, profiles, assumed);
+    const bool flat = !parts;
+    if (flat) {
+      defaults = {};
+      parts = read_flat(document, profiles, assumed, seen,
+                        options.hosts.empty() ? options.used : options.hosts);
+    }
+    model::Cluster cluster = [&] {
+      try {
+        return model::Cluster(std::move(parts->name), std::move(parts->devices),
+                              std::move(parts->routers), std::move(parts->links),
+                              std::move(parts->edges));
+      } catch (const Error& e) {
+        throw Error(path + ": " + e.what());
+      }
+    }();
+    if (!flat) {
+      check_with_simgrid(seen, path, cluster);
+      if (!options.hosts.empty()) cluster = narrowed(cluster, options.hosts, path);
+    }
+    Platform platform{std::move(cluster), defaults.lines(), std::move(parts->processors)};
+    if (document.root("platform").child("config"))
+      platform.defaults.push_back("<config> ignored: tandem sets SimGrid's options");
+    return platform;
+  } catch (const Error& e) {
+    // Names and values in messages come from the file, and may contain anything.
+    throw Error(model::one_line(e.what(), 1200));
+  }
 }
 
 }  // namespace tandem::sim

@@ -16,11 +16,23 @@ struct Platform {
   std::map<std::string, std::string> processors{};  // by device, of those that name theirs
 };
 
+struct PlatformOptions {
+  // Hosts to read, as names or patterns (glob(7)); empty: all. In a file of one zone the others
+  // stay as routers where routes lead through them.
+  std::vector<std::string> hosts{};
+  // Hosts that the caller will use, as `hosts`: of a platform that SimGrid flattens, only routes
+  // between these are read if `hosts` is empty.
+  std::vector<std::string> used{};
+  // Values for devices whose file states none: memory, memory_bandwidth, disk_bandwidth.
+  std::map<std::string, std::string> defaults{};
+};
+
 // Reads and checks a SimGrid platform file. Extensions are <prop>s of a <host>: "tandem:memory",
 // "tandem:memory_bandwidth", "tandem:disk_bandwidth", "tandem:slowdown" (values with units) and
-// "tandem:processor" (a name), all optional. Any other <prop id="tandem:..."> is an error. First
-// checks the meaning (pugixml); then SimGrid itself loads the file in a forked child with a
-// timeout, and its routes must agree. Throws Error: file:line, subject, value, expected, remedy.
-[[nodiscard]] Platform read_platform(const std::string& path);
+// "tandem:processor" (a name), all optional. Any other <prop id="tandem:..."> is an error. SimGrid
+// itself loads the file in a forked child with a timeout. A file of one zone of hosts, routers,
+// links and routes keeps its graph, and SimGrid's routes must agree; any other is read as SimGrid
+// flattens it. Throws Error: file:line, subject, value, expected, remedy.
+[[nodiscard]] Platform read_platform(const std::string& path, const PlatformOptions& options = {});
 
 }  // namespace tandem::sim

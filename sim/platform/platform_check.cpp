@@ -1,34 +1,21 @@
 #include "sim/platform/platform_check.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <pugixml.hpp>
 #include <random>
 #include <set>
-#include <simgrid/s4u/Host.hpp>
-#include <simgrid/s4u/Link.hpp>
-#include <sstream>
 #include <string>
-#include <system_error>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
-#include "model/base/system_fault.hpp"
-#include "sim/network/child.hpp"
-#include "sim/network/engine.hpp"
+#include "sim/platform/simgrid_view.hpp"
 
 namespace tandem::sim {
 namespace {
-
-namespace s4u = simgrid::s4u;
 
 using Pair = std::pair<model::DeviceIndex, model::DeviceIndex>;
 
@@ -37,7 +24,6 @@ struct Way {
   double bandwidth_Bps = 0.0;
 };
 
-constexpr std::chrono::milliseconds kTimeout{20000};
 constexpr model::DeviceIndex kAllPairs = 64;
 constexpr int kSampledSources = 64;
 constexpr int kSampledTargets = 64;  // a source
@@ -69,98 +55,52 @@ bool same(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
 }
 
-// In the child: checks that hosts and links in SimGrid equal those in the cluster, to detect
-// anything that was overlooked in the file (an attribute, a default, two equal names).
-void check_elements(const s4u::Engine& engine, const std::string& source,
+// Checks that hosts and links in SimGrid equal those in the cluster, to detect anything that was
+// overlooked in the file (an attribute, a default, two equal names).
+void check_elements(const SimgridView& view, const std::string& source,
                     const model::Cluster& cluster) {
   const auto expect = [&](bool equal, const std::string& subject, const char* what) {
     if (equal) return;
     throw Error(source + ": " + subject + ": SimGrid reads another " + what +
                 " than tandem, expected one meaning; write it without what is unusual");
   };
-  expect(engine.get_host_count() == cluster.devices().size(), "hosts", "number");
+  std::unordered_map<std::string, const ViewedHost*> hosts;
+  for (const ViewedHost& host : view.hosts) hosts.emplace(host.name, &host);
+  std::unordered_map<std::string, const ViewedLink*> links;
+  for (const ViewedLink& link : view.links) links.emplace(link.name, &link);
+  expect(view.hosts.size() == cluster.devices().size(), "hosts", "number");
   for (const model::Device& device : cluster.devices()) {
     const std::string subject = "host " + device.name;
-    const s4u::Host* host = engine.host_by_name_or_null(device.name);
-    expect(host != nullptr, subject, "name");
-    expect(host->get_core_count() == device.cores, subject, "number of cores");
-    expect(same(host->get_speed() * host->get_core_count(), device.flop_rate.value()), subject,
-           "speed");
+    const auto found = hosts.find(device.name);
+    expect(found != hosts.end(), subject, "name");
+    const ViewedHost& host = *found->second;
+    expect(host.cores == device.cores, subject, "number of cores");
+    expect(same(host.speed * host.cores, device.flop_rate.value()), subject, "speed");
   }
   for (const model::Link& link : cluster.links()) {
     const std::string subject = "link " + link.name;
     const bool split = link.sharing == model::Sharing::split_duplex;
     for (const char* direction : {"_UP", "_DOWN"}) {
-      const s4u::Link* one = engine.link_by_name_or_null(split ? link.name + direction : link.name);
-      expect(one != nullptr, subject, "name or sharing policy");
-      expect(same(one->get_bandwidth(), link.bandwidth.value()), subject, "bandwidth");
-      expect(same(one->get_latency(), link.latency.value()), subject, "latency");
-      expect((one->get_sharing_policy() == s4u::Link::SharingPolicy::FATPIPE) ==
-                 (link.sharing == model::Sharing::fatpipe),
-             subject, "sharing policy");
+      const auto one = links.find(split ? link.name + direction : link.name);
+      expect(one != links.end(), subject, "name or sharing policy");
+      expect(same(one->second->bandwidth_Bps, link.bandwidth.value()), subject, "bandwidth");
+      expect(same(one->second->latency_s, link.latency.value()), subject, "latency");
+      expect(one->second->fatpipe == (link.sharing == model::Sharing::fatpipe), subject,
+             "sharing policy");
     }
   }
 }
 
-// Writes `text` to the file in memory that SimGrid reads. A limit on files holds for it too.
-void hand_over(int file, std::string_view text, const std::string& source) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const int why = written < 0 ? errno : ENOSPC;
-      std::string fault = source + ": could not be handed to SimGrid in a file in memory: ";
-      fault += model::system_fault(why, why == EFBIG ? "raise `ulimit -f`" : "free some memory");
-      throw Error(fault);
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
+Way way_of(const SimgridView& view, const ViewedRoute& route) {
+  Way way{route.latency_s, std::numeric_limits<double>::infinity()};
+  for (const std::size_t index : route.links) {
+    const ViewedLink& link = view.links[index];
+    const auto passes =
+        link.fatpipe ? 1 : std::count(route.links.begin(), route.links.end(), index);
+    way.bandwidth_Bps =
+        std::min(way.bandwidth_Bps, link.bandwidth_Bps / static_cast<double>(passes));
   }
-}
-
-// In the child: SimGrid's view of each pair.
-std::vector<Way> ways_of_simgrid(std::string_view text, const std::string& source,
-                                 const model::Cluster& cluster, const std::vector<Pair>& pairs) {
-  // SimGrid gets exactly the text that was checked, under a name that it cannot mistake for a
-  // library to load.
-  model::require_open_files(2, "SimGrid, which reads " + source);  // it would not say what it lacks
-  const int file = ::memfd_create("platform", 0);
-  if (file < 0)
-    throw Error(source + ": no file in memory to hand it to SimGrid: " +
-                model::system_fault(errno, "free some memory"));
-  const std::string name = "/proc/self/fd/" + std::to_string(file);
-  hand_over(file, text, source);
-  const s4u::Engine& engine = make_engine();
-  try {
-    engine.load_platform(name);
-    engine.seal_platform();
-  } catch (const std::exception& e) {
-    std::string said = e.what();
-    for (std::size_t at = said.find(name); at != std::string::npos; at = said.find(name, at)) {
-      said.replace(at, name.size(), source);
-      at += source.size();
-    }
-    std::replace(said.begin(), said.end(), '\n', ' ');
-    throw Error(source + ": SimGrid refuses it: " + said + "; mend that place in the file");
-  }
-  check_elements(engine, source, cluster);
-  std::vector<Way> ways;
-  for (const auto& [from, to] : pairs) {
-    const auto host = [&](model::DeviceIndex i) {
-      return engine.host_by_name(cluster.devices()[static_cast<std::size_t>(i)].name);
-    };
-    std::vector<s4u::Link*> links;
-    Way way;
-    host(from)->route_to(host(to), links, &way.latency_s);
-    way.bandwidth_Bps = std::numeric_limits<double>::infinity();
-    for (const s4u::Link* link : links) {
-      const bool fatpipe = link->get_sharing_policy() == s4u::Link::SharingPolicy::FATPIPE;
-      const auto passes = fatpipe ? 1 : std::count(links.begin(), links.end(), link);
-      way.bandwidth_Bps =
-          std::min(way.bandwidth_Bps, link->get_bandwidth() / static_cast<double>(passes));
-    }
-    ways.push_back(way);
-  }
-  return ways;
+  return way;
 }
 
 std::string to_text(const Way& way) {
@@ -194,41 +134,21 @@ void compare(const std::string& source, const model::Cluster& cluster, const Pai
               " by the fewest links; give that route in the file");
 }
 
-// SimGrid 3.32 aborts on every trace of a link, as it seals links before it connects them.
-std::string without_traces(std::string_view text) {
-  if (text.find("<trace") == std::string_view::npos) return std::string(text);
-  pugi::xml_document document;
-  document.load_buffer(text.data(), text.size(), pugi::parse_full, pugi::encoding_utf8);
-  pugi::xml_node zone = document.child("platform").child("zone");
-  while (zone.remove_child("trace")) {
-  }
-  while (zone.remove_child("trace_connect")) {
-  }
-  std::ostringstream kept;
-  document.save(kept, "", pugi::format_raw, pugi::encoding_utf8);
-  return kept.str();
-}
-
 }  // namespace
 
-void check_with_simgrid(std::string_view given, const std::string& source,
+void check_with_simgrid(std::string_view text, const std::string& source,
                         const model::Cluster& cluster) {
-  const std::string text = without_traces(given);
   const std::vector<Pair> pairs = pairs_to_compare(cluster.size());
-  std::vector<Way> ways;
-  run_in_child(
-      {.subject = source, .timeout = kTimeout},
-      [&](const std::function<void(Bytes)>& send) {
-        const std::vector<Way> found = ways_of_simgrid(text, source, cluster, pairs);
-        send(std::as_bytes(std::span(found)));
-      },
-      [&](Bytes bytes) {
-        const std::size_t known = ways.size();
-        ways.resize(known + bytes.size() / sizeof(Way));
-        std::memcpy(ways.data() + known, bytes.data(), (ways.size() - known) * sizeof(Way));
-      });
-  require(ways.size() == pairs.size(), "platform check: SimGrid's answer is short");
-  for (std::size_t i = 0; i < pairs.size(); ++i) compare(source, cluster, pairs[i], ways[i]);
+  ViewedPairs wanted;
+  wanted.pairs.reserve(pairs.size());
+  for (const auto& [from, to] : pairs)
+    wanted.pairs.emplace_back(cluster.devices()[static_cast<std::size_t>(from)].name,
+                              cluster.devices()[static_cast<std::size_t>(to)].name);
+  const SimgridView view = view_with_simgrid(text, source, wanted);
+  check_elements(view, source, cluster);
+  require(view.routes.size() == pairs.size(), "platform check: SimGrid's answer is short");
+  for (std::size_t i = 0; i < pairs.size(); ++i)
+    compare(source, cluster, pairs[i], way_of(view, view.routes[i]));
 }
 
 }  // namespace tandem::sim

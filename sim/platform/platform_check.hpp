@@ -9,10 +9,10 @@
 
 namespace tandem::sim {
 
-// Loads `given` without its traces in a child process with SimGrid, and compares its routes between
-// devices with those of `cluster`: all pairs of up to 64 devices, a fixed sample beyond. Throws
-// Error naming `source` with SimGrid's message, or with the pair and both routes.
-void check_with_simgrid(std::string_view given, const std::string& source,
+// Loads `text` (hidden_from_simgrid applied) in a child process with SimGrid, and compares its
+// routes between devices with those of `cluster`: all pairs of up to 64 devices, a fixed sample
+// beyond. Throws Error naming `source` with SimGrid's message, or with the pair and both routes.
+void check_with_simgrid(std::string_view text, const std::string& source,
                         const model::Cluster& cluster);
 
 }  // namespace tandem::sim

@@ -1,12 +1,17 @@
 #include "sim/platform/platform_host.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
+#include <sstream>
 #include <string_view>
 
+#include "model/base/error.hpp"
 #include "model/base/limits.hpp"
 #include "model/base/plain_text.hpp"
 #include "model/base/quantity_text.hpp"
@@ -20,6 +25,10 @@ using pugi::xml_node;
 constexpr std::string_view kDefaultMemory = "8GiB";
 constexpr std::string_view kDefaultMemoryBandwidth = "10GBps";
 
+// Names that mean something to tandem only with its prefix.
+constexpr std::array<std::string_view, 4> kUnprefixed{"memory_bandwidth", "disk_bandwidth",
+                                                      "processor", "slowdown"};
+
 std::int64_t read_cores(const XmlDocument& document, xml_node node, std::string_view text) {
   std::int64_t cores = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cores);
@@ -32,109 +41,183 @@ std::int64_t read_cores(const XmlDocument& document, xml_node node, std::string_
   return cores;
 }
 
-void read_props(const XmlDocument& document, xml_node node, model::Device& device,
-                Defaults& defaults, std::map<std::string, std::string>& processors) {
-  std::map<std::string_view, xml_node> ours;
-  for (const xml_node prop : node.children("prop")) {
-    document.expect(prop, {"id", "value"}, {}, {});
-    if (!is_ours(prop)) {
-      refuse_unprefixed(document, prop, "host " + device.name,
-                        {"memory", "memory_bandwidth", "disk_bandwidth", "processor", "slowdown"});
-      continue;
-    }
-    const std::string_view id = prop.attribute("id").value();
-    if (!ours.emplace(id, prop).second) {
-      document.fail(prop, "is given twice for host " + device.name + "; remove one");
-    }
+constexpr std::string_view kPrefix = "tandem:";
+
+// Where `id` is written, for an error's line: a <prop> of `at`, else `at` itself (a cluster's
+// properties hold for each of its hosts).
+xml_node place_of(xml_node at, std::string_view id) {
+  for (const xml_node prop : at.children("prop")) {
+    if (id == prop.attribute("id").value()) return prop;
   }
-  const auto take = [&](std::string_view id) {
-    const auto found = ours.find(id);
-    if (found == ours.end()) return xml_node{};
-    const xml_node prop = found->second;
-    ours.erase(found);
-    return prop;
-  };
-  const auto value = [](xml_node prop) { return prop.attribute("value").value(); };
-  const auto subject = [&](xml_node prop) {
-    return document.where(prop) + " of host " + device.name;
-  };
-  const auto defaulted = [&](std::string_view id, std::string_view text) {
-    defaults.note(std::string(id) + " assumed to be " + std::string(text), device.name);
-    return text;
-  };
-  constexpr std::string_view kMemory = "tandem:memory";
-  constexpr std::string_view kMemoryBandwidth = "tandem:memory_bandwidth";
-  if (const xml_node prop = take(kMemory)) {
-    device.memory = model::parse_bytes(value(prop), subject(prop));
-    require_positive(document, prop, "value", device.memory.value());
-  } else {
-    device.memory = model::parse_bytes(defaulted(kMemory, kDefaultMemory), kMemory);
-  }
-  if (const xml_node prop = take(kMemoryBandwidth)) {
-    device.memory_bandwidth = model::parse_rate(value(prop), subject(prop));
-    require_positive(document, prop, "value", device.memory_bandwidth.value());
-  } else {
-    device.memory_bandwidth =
-        model::parse_rate(defaulted(kMemoryBandwidth, kDefaultMemoryBandwidth), kMemoryBandwidth);
-  }
-  if (const xml_node prop = take("tandem:disk_bandwidth")) {
-    device.disk_bandwidth = model::parse_rate(value(prop), subject(prop));
-    require_positive(document, prop, "value", device.disk_bandwidth.value());
-  }
-  if (const xml_node prop = take("tandem:slowdown")) {
-    const auto factor = bare_number(value(prop));
-    if (!factor || !(*factor > 0.0) || !std::isfinite(*factor)) {
-      document.fail(prop, "of host " + device.name + " has value \"" +
-                              std::string(std::string_view(value(prop)).substr(0, 40)) +
-                              "\", expected a positive number without unit; mend it");
-    }
-    device.slowdown = *factor;
-  } else {
-    defaulted("tandem:slowdown", "1");
-  }
-  if (const xml_node prop = take("tandem:processor")) {
-    const std::string name = value(prop);
-    if (const std::string fault = model::fault_of_name(name); !fault.empty()) {
-      document.fail(prop, "of host " + device.name + " " + fault +
-                              ", expected the name of a processor; mend it");
-    }
-    processors.emplace(device.name, name);
-  }
-  if (!ours.empty()) {
-    document.fail(
-        ours.begin()->second,
-        "of host " + device.name +
-            " is unknown, expected tandem:memory, tandem:memory_bandwidth, "
-            "tandem:disk_bandwidth, tandem:processor or tandem:slowdown; correct its name");
-  }
+  return at;
 }
 
-void read_disks(const XmlDocument& document, xml_node node, model::Device& device,
-                Defaults& defaults) {
-  bool have_disk = false;
-  for (const xml_node disk : node.children("disk")) {
-    document.expect(disk, {"id", "read_bw", "write_bw"}, {}, {"prop"});
-    (void)read_id(document, disk);
-    refuse_our_props(document, disk);
-    if (have_disk) {
-      document.fail(disk, "is a second disk of host " + device.name +
-                              ", expected one: weights are read from one; remove the others");
-    }
-    have_disk = true;
-    const auto read = read_rate(document, disk, "read_bw");
-    (void)read_rate(document, disk, "write_bw");
-    if (device.disk_bandwidth.value() > 0.0 && device.disk_bandwidth != read) {
-      document.fail(disk, "has a read_bw other than tandem:disk_bandwidth of host " + device.name +
-                              ", expected one value; remove one");
-    }
-    device.disk_bandwidth = read;
+model::BytesPerSecond positive_rate(const XmlDocument& document, xml_node at,
+                                    const std::string& text, const std::string& subject) {
+  const auto rate = model::parse_rate(text, subject);
+  require_positive(document, at, "value", rate.value());
+  return rate;
+}
+
+model::Bytes positive_bytes(const XmlDocument& document, xml_node at, const std::string& text,
+                            const std::string& subject) {
+  const auto bytes = model::parse_bytes(text, subject);
+  require_positive(document, at, "value", bytes.value());
+  return bytes;
+}
+
+// Returns the properties of the <prop>s of `node`, each of which is well-formed and given once.
+std::map<std::string, std::string> properties_of(const XmlDocument& document, xml_node node,
+                                                 const std::string& name) {
+  std::map<std::string, std::string> properties;
+  for (const xml_node prop : node.children("prop")) {
+    document.expect(prop, {"id", "value"}, {}, {});
+    if (!properties.emplace(prop.attribute("id").value(), prop.attribute("value").value()).second &&
+        is_ours(prop))
+      document.fail(prop, "is given twice for host " + name + "; remove one");
   }
-  if (device.disk_bandwidth.value() == 0.0) {
-    defaults.note("tandem:disk_bandwidth assumed to be none (no disk)", device.name);
-  }
+  return properties;
+}
+
+// Returns the speed of one core in the p-state of the file.
+std::string speed_text(const XmlDocument& document, xml_node node) {
+  std::vector<std::string> speeds;
+  std::istringstream list(node.attribute("speed").value());
+  for (std::string one; std::getline(list, one, ',');) speeds.push_back(one);
+  if (speeds.empty()) speeds.emplace_back();
+  const auto attribute = node.attribute("pstate");
+  const std::string_view text = attribute ? attribute.value() : "0";
+  std::size_t pstate = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pstate);
+  if (error != std::errc{} || end != text.data() + text.size() || pstate >= speeds.size())
+    document.fail(node, "has pstate=\"" + std::string(text.substr(0, 40)) +
+                            "\", expected a whole number from 0 to " +
+                            std::to_string(speeds.size() - 1) +
+                            ", as many as its speeds; correct it");
+  std::string speed = speeds[pstate];
+  speed.erase(0, speed.find_first_not_of(' '));
+  return speed;
 }
 
 }  // namespace
+
+void set_values(const XmlDocument& document, xml_node at,
+                const std::map<std::string, std::string>& properties,
+                const std::vector<DiskValues>& disks, const Assumed& assumed, model::Device& device,
+                std::map<std::string, std::string>& processors) {
+  std::map<std::string, std::string> ours;
+  for (const auto& [id, value] : properties) {
+    if (std::string_view(id).starts_with(kPrefix)) {
+      ours.emplace(id, value);
+    } else if (std::ranges::find(kUnprefixed, id) != kUnprefixed.end()) {
+      document.fail(place_of(at, id),
+                    "of host " + device.name + " would be ignored, expected tandem:" + id +
+                        "; add the prefix, or rename what is for another program");
+    }
+  }
+  // What the file states of `name`, with the place and subject of errors.
+  struct Stated {
+    xml_node at;
+    std::string subject;
+    std::string text;
+  };
+  const auto stated_as = [&](const std::string& id, const std::string& text) {
+    const xml_node place = place_of(at, id);
+    return Stated{place, document.where(place) + " of host " + device.name, text};
+  };
+  const auto take = [&](const std::string& name) -> std::optional<Stated> {
+    const auto found = ours.find(std::string(kPrefix) + name);
+    if (found == ours.end()) return std::nullopt;
+    Stated stated = stated_as(found->first, found->second);
+    ours.erase(found);
+    return stated;
+  };
+  const auto assume = [&](const std::string& name, std::string_view otherwise) {
+    const auto given = assumed.values.find(name);
+    std::string text(given == assumed.values.end() ? otherwise : given->second);
+    assumed.defaults->note("tandem:" + name + " assumed to be " + text, device.name);
+    return text;
+  };
+  std::optional<Stated> memory = take("memory");
+  for (const char* const other : {"memory", "ram"}) {
+    const auto found = properties.find(other);
+    if (memory || found == properties.end()) continue;
+    memory = stated_as(other, with_unit(found->second, "B"));
+  }
+  device.memory =
+      memory ? positive_bytes(document, memory->at, memory->text, memory->subject)
+             : model::parse_bytes(assume("memory", kDefaultMemory), "the default of memory");
+  const auto bandwidth = take("memory_bandwidth");
+  device.memory_bandwidth =
+      bandwidth ? positive_rate(document, bandwidth->at, bandwidth->text, bandwidth->subject)
+                : model::parse_rate(assume("memory_bandwidth", kDefaultMemoryBandwidth),
+                                    "the default of memory_bandwidth");
+  const auto disk = take("disk_bandwidth");
+  if (disk) device.disk_bandwidth = positive_rate(document, disk->at, disk->text, disk->subject);
+  if (const auto slowdown = take("slowdown")) {
+    const auto factor = bare_number(slowdown->text);
+    if (!factor || !(*factor > 0.0) || !std::isfinite(*factor)) {
+      document.fail(slowdown->at, "of host " + device.name + " has value \"" +
+                                      slowdown->text.substr(0, 40) +
+                                      "\", expected a positive number without unit; mend it");
+    }
+    device.slowdown = *factor;
+  } else {
+    assumed.defaults->note("tandem:slowdown assumed to be 1", device.name);
+  }
+  if (const auto processor = take("processor")) {
+    if (const std::string fault = model::fault_of_name(processor->text); !fault.empty()) {
+      document.fail(processor->at, "of host " + device.name + " " + fault +
+                                       ", expected the name of a processor; mend it");
+    }
+    processors.emplace(device.name, processor->text);
+  }
+  if (!ours.empty()) {
+    const std::string& id = ours.begin()->first;
+    document.fail(
+        place_of(at, id),
+        (place_of(at, id) == at ? "has property " + id : "of host " + device.name) +
+            " is unknown, expected tandem:memory, tandem:memory_bandwidth, "
+            "tandem:disk_bandwidth, tandem:processor or tandem:slowdown; correct its name");
+  }
+  const auto fastest =
+      std::ranges::max_element(disks, {}, [](const DiskValues& one) { return one.read.value(); });
+  if (fastest != disks.end()) {
+    if (disk && device.disk_bandwidth != fastest->read) {
+      document.fail(at.child("disk") ? at.child("disk") : at,
+                    "has a read_bw other than tandem:disk_bandwidth of host " + device.name +
+                        ", expected one value; remove one");
+    }
+    device.disk_bandwidth = fastest->read;
+    if (disks.size() > 1)
+      assumed.defaults->note("weights assumed to be on the fastest disk", device.name);
+  } else if (!disk) {
+    if (assumed.values.contains("disk_bandwidth")) {
+      device.disk_bandwidth =
+          model::parse_rate(assume("disk_bandwidth", ""), "the default of disk_bandwidth");
+    } else {
+      assumed.defaults->note("tandem:disk_bandwidth assumed to be none (no disk)", device.name);
+    }
+  }
+}
+
+void check_assumed(const std::map<std::string, std::string>& values) {
+  for (const auto& [name, value] : values) {
+    const std::string subject = "the default of " + name;
+    double number = 0.0;
+    if (name == "memory") {
+      number = model::parse_bytes(value, subject).value();
+    } else if (name == "memory_bandwidth" || name == "disk_bandwidth") {
+      number = model::parse_rate(value, subject).value();
+    } else {
+      throw Error("'" + model::one_line(name, 60) +
+                  "' has no default, expected memory, memory_bandwidth or disk_bandwidth, as in "
+                  "memory=8GiB; correct the name");
+    }
+    if (!(number > 0.0))
+      throw Error(subject + ": " + value + ", expected more than 0; correct the value");
+  }
+}
 
 void Defaults::note(const std::string& value, const std::string& device) {
   for (auto& [known, devices] : noted_) {
@@ -161,19 +244,33 @@ std::vector<std::string> Defaults::lines() const {
   return lines;
 }
 
-model::Device read_host(const XmlDocument& document, xml_node node, Defaults& defaults,
+model::Device read_host(const XmlDocument& document, xml_node node, const Assumed& assumed,
                         std::map<std::string, std::string>& processors) {
-  document.expect(node, {"id", "speed"}, {"core"}, {"prop", "disk"});
+  document.expect(node, {"id", "speed"}, {"core", "pstate", "speed_file", "coordinates"},
+                  {"prop", "disk"});
   model::Device device;
   device.name = read_id(document, node);
-  const auto speed = model::parse_flops(with_unit(node.attribute("speed").value(), "f"),
+  if (device.name.find('#') != std::string::npos)
+    document.fail(node, "has a # in its id, which begins a comment in lists of hosts; rename it");
+  const auto speed = model::parse_flops(with_unit(speed_text(document, node), "f"),
                                         document.where(node) + " speed");
   require_positive(document, node, "speed", speed.value());
   if (const auto core = node.attribute("core"))
     device.cores = read_cores(document, node, core.value());
   device.flop_rate = speed * static_cast<double>(device.cores);
-  read_props(document, node, device, defaults, processors);
-  read_disks(document, node, device, defaults);
+  std::vector<DiskValues> disks;
+  std::set<std::string> names;
+  for (const xml_node disk : node.children("disk")) {
+    document.expect(disk, {"id", "read_bw", "write_bw"}, {}, {"prop"});
+    refuse_our_props(document, disk);
+    if (!names.insert(read_id(document, disk)).second)
+      document.fail(disk, "is a second disk of that name of host " + device.name +
+                              ", expected unique ids; rename one");
+    static_cast<void>(read_rate(document, disk, "write_bw"));
+    disks.push_back({disk.attribute("id").value(), read_rate(document, disk, "read_bw")});
+  }
+  set_values(document, node, properties_of(document, node, device.name), disks, assumed, device,
+             processors);
   return device;
 }
 

@@ -23,11 +23,34 @@ class Defaults {
   std::vector<std::pair<std::string, std::vector<std::string>>> noted_;
 };
 
-// Returns the device that `node` describes, with its props and disk; missing values have defaults
-// (see docs/decisions/0003-simgrid.md) and are recorded. A processor that it names goes to
-// `processors`, under the device's name. Throws Error as parse_platform_xml.
+// What each device's values come from, if the file does not state them.
+struct Assumed {
+  std::map<std::string, std::string> values{};  // of the user: memory, memory_bandwidth, ...
+  Defaults* defaults = nullptr;                 // where the values that were assumed are listed
+};
+
+// A host's <disk>.
+struct DiskValues {
+  std::string name{};
+  model::BytesPerSecond read{};
+};
+
+// Sets the values of `device`, whose name, cores and speed are set, from its properties and disks:
+// "tandem:memory" and so on, else `memory` or `ram` as other programs write them, else `assumed`,
+// else a stated default (docs/decisions/0003-simgrid.md). A processor that it names goes to
+// `processors`, under the device's name. `at` is the element of errors. Throws Error as
+// parse_platform_xml.
+void set_values(const XmlDocument& document, pugi::xml_node at,
+                const std::map<std::string, std::string>& properties,
+                const std::vector<DiskValues>& disks, const Assumed& assumed, model::Device& device,
+                std::map<std::string, std::string>& processors);
+
+// Returns the device that `node`, a <host>, describes. Throws Error as parse_platform_xml.
 [[nodiscard]] model::Device read_host(const XmlDocument& document, pugi::xml_node node,
-                                      Defaults& defaults,
+                                      const Assumed& assumed,
                                       std::map<std::string, std::string>& processors);
+
+// Throws Error for a name that is no value of a host, or a value that does not parse.
+void check_assumed(const std::map<std::string, std::string>& values);
 
 }  // namespace tandem::sim

@@ -15,6 +15,8 @@
 namespace tandem::sim {
 namespace {
 
+constexpr int kDeepest = 64;
+
 bool contains(std::initializer_list<std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -171,10 +173,11 @@ void XmlDocument::check_prolog(std::string_view text) const {
         throw Error(where + ": encoding=\"" + shortened(encoding) +
                     "\", expected UTF-8; save it as UTF-8 and correct the declaration");
       }
-      if (!text.starts_with("<?xml")) {
+      // SimGrid takes blanks before it, which many published files have.
+      if (!trimmed(text).starts_with("<?xml")) {
         throw Error(where +
-                    ": <?xml ...?> is not at the very beginning, expected nothing before "
-                    "it; remove what is, blanks and empty lines too");
+                    ": <?xml ...?> is not at the beginning, expected nothing but blanks before "
+                    "it; remove what is");
       }
     }
     if (node.type() == pugi::node_doctype &&
@@ -224,6 +227,21 @@ pugi::xml_node XmlDocument::root(const char* name) const {
   }
   fail(root, std::string("has no DOCTYPE before it, which SimGrid insists on; add the line "
                          "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">"));
+}
+
+std::vector<pugi::xml_node> XmlDocument::elements() const {
+  struct Walker : pugi::xml_tree_walker {
+    std::vector<pugi::xml_node> found{};
+    bool for_each(pugi::xml_node& node) override {
+      if (node.type() == pugi::node_element) found.push_back(node);
+      return depth() < kDeepest;
+    }
+  } walker;
+  // SimGrid recurses into zones.
+  if (!document_.document_element().traverse(walker))
+    fail(walker.found.back(), "is nested deeper than " + std::to_string(kDeepest) +
+                                  " elements, expected a flatter platform; merge its zones");
+  return std::move(walker.found);
 }
 
 std::string XmlDocument::text(pugi::xml_node node) const {
@@ -284,10 +302,7 @@ void XmlDocument::expect(pugi::xml_node node, std::initializer_list<std::string_
     }
     if (!contains(children, child.name())) {
       fail(child, "inside <" + std::string(node.name()) + ">: not supported, expected " +
-                      join(children) + "; " +
-                      (std::string_view(child.name()) == "config"
-                           ? "remove it: tandem sets SimGrid's options itself"
-                           : "write the platform with those"));
+                      join(children) + "; " + "write the platform with those");
     }
   }
 }

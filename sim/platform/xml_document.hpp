@@ -20,6 +20,11 @@ class XmlDocument {
   // Returns the root element, which must have that name and follow, alone, a DOCTYPE of that name.
   [[nodiscard]] pugi::xml_node root(const char* name) const;
 
+  [[nodiscard]] const std::string& source() const { return source_; }
+
+  // Returns all elements, in the order of the document.
+  [[nodiscard]] std::vector<pugi::xml_node> elements() const;
+
   // Returns all text of `node`, without comments. Throws Error if it has elements.
   [[nodiscard]] std::string text(pugi::xml_node node) const;
 

@@ -26,8 +26,6 @@ std::string read_id(const XmlDocument& document, xml_node node) {
   std::string name = node.attribute("id").value();
   if (const std::string fault = model::fault_of_name(name); !fault.empty())
     document.fail(node, "has an id with " + fault + "; rename it");
-  if (name.find(' ') != std::string::npos)
-    document.fail(node, "has a blank in its id, expected none; rename it");
   return name;
 }
 

@@ -19,7 +19,7 @@ namespace tandem::sim {
 // Returns `text`, with `unit` if it has none: SimGrid reads bare numbers in its base unit.
 [[nodiscard]] std::string with_unit(std::string_view text, std::string_view unit);
 
-// Returns the id of `node`: a name (model/base/plain_text.hpp) without blanks.
+// Returns the id of `node`: a name (model/base/plain_text.hpp).
 [[nodiscard]] std::string read_id(const XmlDocument& document, pugi::xml_node node);
 
 // Returns a positive bandwidth.

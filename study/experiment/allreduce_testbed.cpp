@@ -4,6 +4,7 @@
 
 #include "model/predict/cost_model.hpp"
 #include "planner/collective/collective.hpp"
+#include "planner/collective/hierarchical.hpp"
 #include "sim/replay/replay.hpp"
 
 namespace tandem::study {
@@ -43,7 +44,13 @@ model::Cluster AllreduceTestbed::cluster() const {
 }
 
 const std::vector<std::string>& compared_allreduces() {
-  static const std::vector<std::string> names{"star", "tree", "ring", "halving"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const planner::Collective& row : planner::collectives()) {
+      if (row.name != planner::kHierarchical) all.push_back(row.name);
+    }
+    return all;
+  }();
   return names;
 }
 

@@ -137,10 +137,35 @@ TEST_CASE("study/choice: a device that makes it slower is left out, and it is to
   }
 }
 
+TEST_CASE("study/choice: a search that ends early returns valid plans, no better than to the end") {
+  Question question{.request = request_for(model::test::star(4), "gpt2")};
+  const Choice whole = choose(question);
+  CHECK(whole.to_the_end);
+  REQUIRE(whole.evaluations > 10);
+  for (const std::int64_t evaluations :
+       {std::int64_t{1}, whole.evaluations / 8, whole.evaluations / 2, 2 * whole.evaluations}) {
+    CAPTURE(evaluations);
+    planner::SearchEffort effort({.seconds = {}, .evaluations = evaluations});
+    question.effort = &effort;
+    const Choice found = choose(question);
+    REQUIRE(!found.contenders.empty());
+    CHECK(found.to_the_end == (evaluations > whole.evaluations));
+    CHECK(found.contenders.front().seconds >= whole.contenders.front().seconds * (1 - 2e-3));
+    for (const Contender& one : found.contenders) one.plan.validate();
+  }
+  // Interrupted before anything is planned.
+  planner::SearchEffort effort;
+  effort.interrupt();
+  question.effort = &effort;
+  CHECK(choose(question).contenders.empty());
+}
+
 TEST_CASE("study/choice: settings that are the same but for names are planned once") {
   const auto planned = [](const model::Cluster& cluster) {
     const Question question{.request = request_for(cluster, "gpt2")};
-    Answers answers(question);
+    planner::SearchEffort effort;
+    SearchWatch watch(effort, {});
+    Answers answers(question, watch);
     for (std::size_t gone = 1; gone < 4; ++gone) {
       Setting setting{.strategy = &planner::find_strategy("tensor"),
                       .used = std::vector<bool>(4, true)};

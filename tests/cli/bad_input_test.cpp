@@ -100,7 +100,7 @@ TEST_CASE("cli/bad input: flag values exit with 1, naming flag, value and what i
       {"--prompt-tokens", "0", "'0'"},
       {"--prompt-tokens", "1e2", "'1e2'"},
       {"--prompt-tokens", "99999999999999999999", "whole number"},
-      {"--prompt-tokens", "127", "context"},
+      {"--prompt-tokens", "129", "context"},
       {"--prompt", "hello", "has no tokenizer"},
       {"--new-tokens", "-1", "'-1'"},
       {"--new-tokens", "2.5", "'2.5'"},

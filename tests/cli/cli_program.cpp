@@ -52,6 +52,22 @@ int wait_for(pid_t child) {
   }
 }
 
+// Plans of tests are of strategy tensor unless they say so, and searches for the best strategy run
+// to the end, so that neither depends on the machine's speed.
+void name_strategy(std::vector<std::string>& words) {
+  if (words.size() < 2 || words[1] != "plan") return;
+  const auto begins = [&](const std::string& flag) {
+    return std::ranges::any_of(words, [&](const std::string& w) { return w.starts_with(flag); });
+  };
+  const auto strategy = std::ranges::find(words, "--strategy");
+  const bool searched =
+      std::ranges::find(words, "--strategy=auto") != words.end() ||
+      (strategy != words.end() && strategy + 1 != words.end() && *(strategy + 1) == "auto");
+  if (!begins("--strategy")) words.insert(words.begin() + 2, {"--strategy", "tensor"});
+  if (searched && !begins("--seconds") && !begins("--evaluations"))
+    words.insert(words.begin() + 2, {"--seconds", "0"});
+}
+
 }  // namespace
 
 Workbench::Workbench(std::string_view program) : program_(testing::program(program)) {
@@ -78,6 +94,7 @@ Outcome Workbench::run_into(const std::string& path, const std::vector<std::stri
                             const std::vector<std::string>& environment) const {
   std::vector<std::string> words{program_.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  name_strategy(words);
   return spawn(path, std::move(words), environment);
 }
 

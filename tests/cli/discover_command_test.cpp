@@ -28,7 +28,7 @@ TEST_CASE("cli/discover: two commands from workers to a plan, and the files are 
     printf 'desk local\nboard 127.0.0.1:%s\n' "$(cat port)" > workers.txt
     "$TANDEM" discover --hosts workers.txt --key home.key --model tiny.json --seconds 0.2 \
       --threads 1 --cache here --out home > discover.out || exit 1
-    "$TANDEM" plan --platform home/platform.xml --profile home --model tiny.json \
+    "$TANDEM" plan --platform home/platform.xml --strategy tensor --profile home --model tiny.json \
       --out plan.json > plan.out || exit 2
     "$TANDEM" simulate plan.json > simulate.out || exit 3
     printf 'desk local\nboard 127.0.0.1:%s\ngone 127.0.0.1:1\n' "$(cat port)" > workers.txt
@@ -40,6 +40,7 @@ TEST_CASE("cli/discover: two commands from workers to a plan, and the files are 
   CAPTURE(outcome.err);
   CHECK(has(outcome.out, "again: 1"));
   CHECK(has(bench.read("again.err"), "gone at 127.0.0.1:1: cannot connect"));
+  CHECK(has(bench.read("again.err"), "again is written without what failed, and has 2 devices"));
   for (const char* file : {"home/platform.xml", "home/hosts.txt", "home/desk.profile.json",
                            "home/board.profile.json", "again/platform.xml", "there/profiles"})
     CHECK(bench.has(file));
@@ -64,6 +65,9 @@ TEST_CASE("cli/discover: what it cannot do is one error") {
   check_refused(bench, {"discover", "--hosts", "none.txt", "--out", "home"}, 1, "none.txt");
   check_refused(bench, {"discover", "--hosts", "workers.txt", "--dtype", "q9", "--out", "home"}, 2,
                 "'q9'");
+  CHECK(bench.shell("mkdir -p taken/platform.xml").code == 0);  // known before anything is measured
+  check_refused(bench, {"discover", "--hosts", "workers.txt", "--out", "taken"}, 1,
+                "taken/platform.xml: is a folder");
   check_refused(bench, {"worker", "--listen", "127.0.0.1:0", "--announce"}, 1,
                 "flag '--announce': without '--key'");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -181,12 +182,37 @@ TEST_CASE("cli/fidelity: folders and files that are none of its own are refused"
     check_refused(bench, {"fidelity", "--replay", "out"}, 1, "rename the file");
 }
 
+TEST_CASE("cli/fidelity: what a testbed cannot be is skipped by name, with the reason") {
+  const Workbench bench;
+  std::size_t run = 0;
+  for (const bool aside : {false, true}) {
+    std::vector<std::string> words{"fidelity", "--list", "--way", "testbed"};
+    if (aside) words.emplace_back("--set-aside");
+    const Outcome listed = bench.run(words);
+    REQUIRE(listed.code == 0);
+    std::istringstream lines(listed.out);
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      const bool skipped = line.starts_with("skipped: ");
+      const bool alone = line.find("-x1-") != std::string::npos;
+      const bool short_links = line.find("-0.2ms-") != std::string::npos;
+      CHECK(skipped == (alone || short_links));
+      if (alone) CHECK(line.ends_with("one device, which has no network"));
+      if (short_links) CHECK(line.find(": testbed: links of 100 us") != std::string::npos);
+      run += skipped ? 0 : 1;
+    }
+  }
+  CHECK(run >= 40);
+}
+
 TEST_CASE("cli/fidelity: flags without an effect are refused") {
   const Workbench bench;
   check_refused(bench, {"fidelity", "--only", "nothing"}, 1, "names no configuration");
   check_refused(bench, {"fidelity", "--way", "none"}, 1, "machine");
   check_refused(bench, {"fidelity", "--only", "x8", "--way", "machine"}, 1, "no configuration");
   check_refused(bench, {"fidelity", "--runs", "0"}, 1, "--runs: '0'");
+  check_refused(bench, {"fidelity", "--tcp", "pinned"}, 2, "'--tcp'");
+  check_refused(bench, {"fidelity", "--way", "testbed", "--tcp", "vegas"}, 1, "'vegas'");
   check_refused(bench, {"fidelity", "--seconds", "-1"}, 1, "--seconds: '-1'");
   check_refused(bench, {"fidelity", "--update"}, 2, "without '--replay'");
   check_refused(bench, {"fidelity", "--replay", "x", "--runs", "3"}, 2, "'--runs'");

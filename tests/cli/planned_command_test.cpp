@@ -248,10 +248,12 @@ TEST_CASE("cli/planned: a workload that is gone, has changed or has moved along"
     check_refused(bench, words, 2, "the plan's workload");
   }
   SUBCASE("by a pipe: only its lengths are kept") {
-    REQUIRE(bench
-                .shell("cat w.jsonl | \"$TANDEM\" plan --platform pair.xml --model tiny --workload "
-                       "/dev/stdin --out piped.json --quiet")
-                .code == 0);
+    REQUIRE(
+        bench
+            .shell(
+                "cat w.jsonl | \"$TANDEM\" plan --platform pair.xml --model tiny --strategy tensor "
+                "--workload /dev/stdin --out piped.json --quiet")
+            .code == 0);
     const Outcome printed = bench.run({"simulate", "piped.json", "--json"});
     CHECK(printed.code == 0);
     CHECK(Json::parse(printed.out)["requests"] == predicted["requests"]);

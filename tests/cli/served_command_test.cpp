@@ -270,7 +270,7 @@ TEST_CASE("cli/served: steps in flight that are asked for are reserved, or the p
 TEST_CASE("cli/served: what a plan is not for is refused before any device starts") {
   const Counter bench;
   bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy", "spread",
-              "--prompt-tokens", "6", "--out", "one.json", "--quiet"});
+              "--prompt-tokens", "6", "--new-tokens", "32", "--out", "one.json", "--quiet"});
   const Outcome outcome = bench.run({"run", "one.json", "--weights", "tiny", "--emulate",
                                      "--samples", "2", "--prompt", "hello!"});
   CHECK(outcome.code == 1);

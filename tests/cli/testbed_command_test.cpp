@@ -133,6 +133,24 @@ TEST_CASE("cli/testbed: plans run over TCP, and nothing is left behind") {
     const double layers = Json::parse(bench.read("tiny.json"))["num_hidden_layers"].get<double>();
     for (const Json& time : {real["metrics"]["token_latency_s"]["p50"]})
       CHECK(time.get<double>() > layers * 2 * 2 * 1e-3);
+    // One plan four ways: each column says which it is.
+    bench.must({"simulate", "plan.json", "--out", "predicted.json", "--quiet"});
+    bench.must({"run", "plan.json", "--weights", "tiny", "--emulate", "--pace", "nominal",
+                "--cache", "cache", "--quiet", "--out", "replayed.json"});
+    const Outcome compared = bench.run({"compare", "predicted.json", "replayed.json",
+                                        "emulated.json", "results/plan.json", "--out", "compared"});
+    const std::string head = compared.out.substr(0, compared.out.find('\n'));
+    for (const char* const column :
+         {"predicted ", "replayed ", "measured (emulated) ", "measured (testbed) "}) {
+      CAPTURE(column);
+      CHECK(head.find(column) != std::string::npos);
+    }
+    CHECK(compared.out.find("measured (testbed) on a testbed of network namespaces") !=
+          std::string::npos);
+    std::filesystem::copy(bench.folder() / "results", bench.folder() / "again");
+    const Outcome twice = bench.run(
+        {"compare", "emulated.json", "results/plan.json", "again/plan.json", "--out", "compared"});
+    CHECK(twice.out.find("measured (testbed, again/plan.json)") != std::string::npos);
   }
   SUBCASE("a testbed that is up can be entered, and is ended by `down`") {
     const Outcome outcome = bench.shell(std::string(kAlone) + R"(sh -c '
@@ -177,6 +195,92 @@ true)");
     }
     // What SIGKILL has left.
     CHECK(bench.shell(std::string(kAlone) + "\"$TANDEM\" testbed down").code == 0);
+  }
+  SUBCASE("a device that uses all its memory is named") {
+    if (!std::filesystem::exists("/sys/fs/cgroup/memory/memory.limit_in_bytes")) return;
+    // Less than a worker needs to begin; the plan's own check comes later, in the master.
+    Json plan = Json::parse(bench.read("plan.json"));
+    Json& device = plan["cluster"]["devices"][1];
+    device["memory_bytes"] = 1024.0 * 1024.0;
+    const std::string name = device["name"];
+    bench.write("plan.json", plan.dump());
+    const Outcome outcome = bench.shell(run_testbed);
+    CHECK(outcome.code == 1);
+    CHECK(outcome.err.find("device '" + name + "' has used all of its memory, 1 MiB") !=
+          std::string::npos);
+  }
+  SUBCASE("a worker that crashes is named, with its signal") {
+    const Outcome outcome =
+        bench.shell(run_testbed + "--new-tokens 100 --ignore-eos >/dev/null 2>said.txt &" + R"sh(
+pid=$!
+tries=0
+worker() { for c in $(cat /proc/$pid/task/*/children 2>/dev/null); do
+  tr '\0' ' ' </proc/$c/cmdline 2>/dev/null | grep -q ' worker ' && echo $c; done; }
+master() { for c in $(cat /proc/$pid/task/*/children 2>/dev/null); do
+  tr '\0' ' ' </proc/$c/cmdline 2>/dev/null | grep -q ' run ' && echo $c; done; }
+while [ -z "$(master)" ] && [ $tries -lt 400 ]; do tries=$((tries + 1)); sleep 0.05; done
+sleep 0.3
+kill -SEGV $(worker)
+wait $pid
+echo code $?)sh");
+    CHECK(outcome.out == "code 1\n");
+    CHECK(bench.read("said.txt").find("its worker was ended by signal 11") != std::string::npos);
+  }
+  SUBCASE("what this machine lacks is said") {
+    if (bench.shell("unshare --mount true").code != 0) return;
+    const Outcome no_tun = bench.shell(
+        "unshare --net --mount sh -c 'mount -t tmpfs none /dev/net && exec \"$TANDEM\" "
+        "testbed up slow.xml'");
+    CHECK(no_tun.code == 1);
+    CHECK(no_tun.err.find("cannot open /dev/net/tun") != std::string::npos);
+    if (!std::filesystem::exists("/sys/fs/cgroup/memory")) return;
+    const Outcome no_groups = bench.shell(
+        "unshare --net --mount sh -c 'mount -t tmpfs none /sys/fs/cgroup/memory && exec "
+        "\"$TANDEM\" testbed run slow.xml plan.json --weights tiny --cache cache --allow-drift "
+        "--out results'");
+    CHECK(no_groups.code == 0);
+    CHECK(no_groups.err.find("no memory cgroups of version 1") != std::string::npos);
+    CHECK(Json::parse(bench.read("results/plan.json"))["environment"]["testbed_memory"] ==
+          "not limited");
+  }
+  SUBCASE("a testbed that does not answer, and one that is none, block no command") {
+    const Outcome stopped = bench.shell(std::string(kAlone) + R"(sh -c '
+"$TANDEM" testbed up slow.xml >up.txt 2>up.err &
+pid=$!
+tries=0
+while ! grep -q "It ends" up.txt && [ $tries -lt 200 ]; do tries=$((tries + 1)); sleep 0.05; done
+kill -STOP $pid
+"$TANDEM" testbed down; echo down $?
+kill -KILL $pid')");
+    CHECK(stopped.out == "down 1\n");
+    CHECK(stopped.err.find("does not answer; end it with `kill -9 ") != std::string::npos);
+  }
+  SUBCASE("a configuration of `fidelity` is measured in a testbed, beside the emulated ones") {
+    // Not in a namespace of its own, whose loopback device would be down for `tandem profile`.
+    const std::string fidelity =
+        "\"$TANDEM\" fidelity --out out --only pipeline-gpt2-q4_k --runs 1 --profile-seconds 0.1 ";
+    const Outcome done = bench.shell(fidelity + "--way testbed --tcp pinned");
+    CAPTURE(done.err);
+    REQUIRE(done.code == 0);
+    CHECK(done.out.find("in a testbed, over TCP (pinned: cubic") != std::string::npos);
+    const std::string folder = bench.shell("ls out/recordings").out;
+    CHECK(folder.ends_with(".testbed-pinned.json\n"));
+    const Json recording = Json::parse(bench.shell("cat out/recordings/*").out);
+    CHECK(recording["way"] == "testbed-pinned");
+    CHECK(recording["environment"]["pace"] == "measured (testbed)");
+    CHECK(recording["environment"]["tcp"].get<std::string>().starts_with("pinned: cubic"));
+    CHECK(bench.run({"fidelity", "--replay", "out"}).code == 0);
+    REQUIRE(bench.shell(fidelity + "--way emulated").code == 0);
+    CHECK(bench.shell("ls out/recordings | wc -l").out == "2\n");
+    CHECK(bench.read("out/report.html").find("Testbed: over TCP (pinned") != std::string::npos);
+  }
+  SUBCASE("memory groups of a process that was killed are removed, whatever has its number now") {
+    std::error_code refused;
+    const std::string left =
+        "/sys/fs/cgroup/memory/tandem-testbed-" + std::to_string(::getpid());  // this test runs
+    if (!std::filesystem::create_directory(left, refused)) return;
+    CHECK(bench.shell(std::string(kAlone) + "\"$TANDEM\" testbed down").code == 0);
+    CHECK_FALSE(std::filesystem::exists(left));
   }
   CHECK(memory_groups() == groups);
 }

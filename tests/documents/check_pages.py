@@ -123,7 +123,7 @@ def helps(path):
     flags = {}
 
     def ask(words):
-        text = subprocess.run([path, *words, "--help"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([path, *words, "--help", "--all"], capture_output=True, text=True, check=True).stdout
         flags[" ".join(words)] = set(re.findall(r"^ +(--[a-z-]+)", text, re.M))
         return text
 

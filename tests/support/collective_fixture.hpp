@@ -2,6 +2,7 @@
 
 // Sums over small clusters, for the tests of the collectives in every backend.
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -11,17 +12,37 @@
 #include "model/predict/analytic.hpp"
 #include "planner/collective/all_to_all.hpp"
 #include "planner/collective/collective.hpp"
+#include "planner/collective/hierarchical.hpp"
 
 namespace tandem::test {
 
-inline const std::vector<std::string> kAllreduces{"star", "tree:1",  "tree",        "tree:3",
-                                                  "ring", "halving", "hierarchical"};
+// Every collective of the table, trees of three depths.
+inline const std::vector<std::string> kAllreduces = [] {
+  std::vector<std::string> names;
+  for (const planner::Collective& row : planner::collectives()) {
+    if (row.has_depth) names.push_back(row.name + ":1");
+    names.push_back(row.name);
+    if (row.has_depth) names.push_back(row.name + ":3");
+  }
+  return names;
+}();
 
-// Within groups and among their leaders.
-inline const std::vector<std::string> kCompositions{
-    "hierarchical:star+ring",    "hierarchical:ring+star",    "hierarchical:ring+ring",
-    "hierarchical:halving+ring", "hierarchical:ring+halving", "hierarchical:halving+halving",
-    "hierarchical:tree:3+ring",  "hierarchical:star+tree",    "hierarchical:star+halving"};
+// Within groups and among their leaders: every collective in both places, with itself, a ring and a
+// star. `star+star` is `hierarchical`.
+inline const std::vector<std::string> kCompositions = [] {
+  std::vector<std::string> names;
+  for (const planner::Collective& row : planner::collectives()) {
+    if (row.name == planner::kHierarchical) continue;
+    const std::string name = row.name + (row.has_depth ? ":3" : "");
+    for (const std::string& levels :
+         {name + "+ring", "ring+" + name, "star+" + name, name + "+" + name}) {
+      const std::string composition = std::string(planner::kHierarchical) + ":" + levels;
+      if (levels != "star+star" && std::ranges::find(names, composition) == names.end())
+        names.push_back(composition);
+    }
+  }
+  return names;
+}();
 
 inline std::vector<std::string> with_compositions(std::vector<std::string> names) {
   names.insert(names.end(), kCompositions.begin(), kCompositions.end());
@@ -113,8 +134,9 @@ constexpr std::int32_t kSumRows = 3;
 // One sum of `columns` columns; fills in the participants' `sum`.
 inline model::TaskGraph sum_graph_of(const planner::Proximity& near, model::DeviceIndex master,
                                      const std::string& allreduce, std::int32_t columns,
-                                     std::vector<planner::Participant>& participants) {
-  model::TaskGraph graph(model::Batch{{{.rows = kSumRows}}});
+                                     std::vector<planner::Participant>& participants,
+                                     model::WireFormat wire = model::WireFormat::f32) {
+  model::TaskGraph graph(model::Batch{{{.rows = kSumRows}}}, wire);
   planner::lower_sum(graph,
                      {.master = master, .layer = 7, .rows = {0, kSumRows}, .columns = {0, columns}},
                      planner::parse_allreduce(allreduce), near, participants);

@@ -2,6 +2,7 @@
 
 // The file that `tandem plan` writes: a plan and the requests that it was made for.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,17 +12,24 @@
 
 namespace tandem::planner {
 
+// The end of a search at a limit: another search may find a better plan.
+struct SearchCut {
+  std::int64_t evaluations = 0;  // predictions that were made
+  bool operator==(const SearchCut&) const = default;
+};
+
 // Only commands that predict and run use the service. Devices receive the plan alone, so
 // plan_sha256() does not cover the service.
 struct PlanFile {
   Plan plan;
   std::optional<PlannedService> service{};  // absent: one request, of Plan::workload
+  std::optional<SearchCut> search{};        // absent: the search was made to the end
   bool operator==(const PlanFile&) const = default;
 };
 
 // Returns JSON as to_json(plan), plus the service: `samples`, or `file`, `sha256`, `raw_prompts`
-// and `requests` in `workload`, and `policy`, `chunk` and `in_flight`. Throws Error if the file
-// would exceed the limit of plan files.
+// and `requests` in `workload`, and `policy`, `chunk` and `in_flight`; and `search`. Throws Error
+// if the file would exceed the limit of plan files.
 [[nodiscard]] std::string to_json(const PlanFile& file);
 // Returns both parts, validated. Throws Error as parse_plan_json does, which reads the plan alone.
 [[nodiscard]] PlanFile parse_plan_file(std::string_view text, std::string_view source);

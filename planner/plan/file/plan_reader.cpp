@@ -350,11 +350,11 @@ SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluste
 }
 
 Plan read_plan(const JsonValue& root, const std::string& source) {
-  root.expect_keys({"schema",         "strategy", "partition",  "allreduce",        "layout",
-                    "tiles",          "model",    "cluster",    "master",           "workload",
-                    "capacity",       "release",  "devices",    "group_strategy",   "decode_moves",
-                    "gather_weights", "wire",     "candidates", "sparse_attention", "policy",
-                    "chunk",          "in_flight"});
+  root.expect_keys({"schema",         "strategy",  "partition",  "allreduce",        "layout",
+                    "tiles",          "model",     "cluster",    "master",           "workload",
+                    "capacity",       "release",   "devices",    "group_strategy",   "decode_moves",
+                    "gather_weights", "wire",      "candidates", "sparse_attention", "policy",
+                    "chunk",          "in_flight", "search"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -407,13 +407,26 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
 
 }  // namespace
 
+namespace {
+
+std::optional<SearchCut> read_search(const model::JsonValue& root) {
+  const auto search = root.find("search");
+  if (!search || search->at("to_the_end").boolean()) return std::nullopt;
+  return SearchCut{
+      .evaluations =
+          search->at("evaluations").integer(0, std::numeric_limits<std::int64_t>::max())};
+}
+
+}  // namespace
+
 PlanFile parse_plan_file(std::string_view text, std::string_view source) {
   model::expect_kind(text, source, model::kPlanKind);
   const model::JsonDocument document(text, source, kMakeAgain, {.bytes = limits::kPlanBytes});
   model::expect_schema(document.root(), kPlanSchema);
   try {
     PlanFile file{.plan = read_plan(document.root(), document.source()),
-                  .service = read_planned_service(document.root())};
+                  .service = read_planned_service(document.root()),
+                  .search = read_search(document.root())};
     if (file.service) file.service->validate(file.plan);
     return file;
   } catch (const Error& error) {

@@ -213,9 +213,11 @@ std::string to_json(const Plan& plan) {
 }
 
 std::string to_json(const PlanFile& file) {
-  if (!file.service) return to_json(file.plan);
+  if (!file.service && !file.search) return to_json(file.plan);
   Json json = json_of(file.plan);
-  add_planned_service(*file.service, json);
+  if (file.service) add_planned_service(*file.service, json);
+  if (file.search)
+    json["search"] = {{"evaluations", file.search->evaluations}, {"to_the_end", false}};
   return text_of(json, "plan with fewer devices or requests, or with profiles of fewer points");
 }
 

@@ -105,6 +105,16 @@ TEST_CASE("study/fidelity matrix: every family is a model that tandem reads") {
   CHECK_THROWS_AS(static_cast<void>(study::fidelity_model_config("none")), std::logic_error);
 }
 
+TEST_CASE("study/fidelity matrix: devices that need too much of a machine are all slowed down") {
+  for (const Configuration& one : study::configurations(Half::shown)) {
+    if (one.devices() != 8 || one.level("balance") != "even") continue;
+    // 8 of 1 / 4 need 2 of this machine; a half of it is a quarter of that.
+    const std::string xml = study::fidelity_platform_xml(one, 0.5);
+    CHECK(xml.find("\"tandem:slowdown\" value=\"16\"") != std::string::npos);
+    CHECK(study::fidelity_platform_xml(one, 2.0) == study::fidelity_platform_xml(one));
+  }
+}
+
 TEST_CASE("study/fidelity matrix: one device is this machine, several have latency between them") {
   for (const Configuration& one : study::configurations(Half::shown)) {
     CAPTURE(one.name());

@@ -51,6 +51,21 @@ TEST_CASE("study/fidelity page: self-contained, under a policy that allows its s
   CHECK(count(page, "<tr class=\"drifted\">") == 1);
 }
 
+TEST_CASE("study/fidelity page: a testbed's deviations are apart from those of replayed links") {
+  study::Recording over_tcp = recording_of("a", 1.4, {1.0});
+  over_tcp.way = "testbed";
+  over_tcp.environment["tcp"] = "cubic";
+  CHECK(over_tcp.file_name() == "a.testbed");
+  const std::string page =
+      study::fidelity_page({recording_of("a", 1.1, {1.0}), over_tcp}, {"title", {}, {}});
+  const std::size_t apart = page.find("<h1>Testbed: over TCP (cubic)</h1>");
+  REQUIRE(apart != std::string::npos);
+  CHECK(count(page, "How far predictions are off</h2>") == 2);
+  CHECK(page.find("+10.0%") < apart);
+  CHECK(page.find("+40.0%") > apart);
+  CHECK(page.substr(0, apart).find("+25.0%") == std::string::npos);  // of both together
+}
+
 TEST_CASE("study/fidelity page: what recordings say is text") {
   const std::string hostile = "<b onclick=\"x\">&'";
   study::Recording one = recording_of(hostile, 1.1, {1.0});

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -132,6 +133,64 @@ TEST_CASE("discovery: what does not answer is one line each, and the rest is kep
   CHECK(std::ranges::any_of(found.faults, [&](const std::string& fault) {
     return contains(fault, "in this run already");
   }));
+}
+
+TEST_CASE("discovery: one worker by two addresses is a fault that names the other address") {
+  const TemporaryFolder folder;
+  const Key key = random_key();
+  const Workers workers(folder.path(), 1, key);
+  DiscoveryOptions options = options_of(workers, key);
+  options.hosts.push_back(
+      {.name = "", .endpoint = {.host = "localhost", .port = workers.endpoints()[1].port}});
+  const Discovery found = Discoverer(options).run();
+  CHECK(found.devices.size() == 1);
+  REQUIRE(found.faults.size() == 1);
+  CAPTURE(found.faults[0]);
+  const std::string port = ":" + std::to_string(workers.endpoints()[1].port);
+  CHECK((contains(found.faults[0], "the worker that serves localhost" + port) ||
+         contains(found.faults[0], "the worker that serves 127.0.0.1" + port)));
+}
+
+TEST_CASE("discovery: a worker that stops while links are measured ends it, with its name") {
+  const TemporaryFolder folder;
+  const Key key = random_key();
+  const Workers workers(folder.path(), 3, key);
+  // After the first round trip; and when streams begin, which would wait for it without end.
+  for (const std::size_t when : {std::size_t{1}, std::size_t{3}}) {
+    CAPTURE(when);
+    DiscoveryOptions options = options_of(workers, key);
+    for (std::size_t h = 0; h < 3; ++h) options.hosts[h].name = "board" + std::to_string(h + 1);
+    options.silence = std::chrono::milliseconds(1500);
+    // Longer than what the sockets hold.
+    options.stream = std::chrono::milliseconds(3000);
+    options.progress = [&](DiscoveryStage stage, std::size_t done, std::size_t) {
+      if (stage == DiscoveryStage::links && done == when) ::kill(workers.pid(3), SIGSTOP);
+    };
+    const Clock::time_point start = Clock::now();
+    const std::string fault = error_of([&] { static_cast<void>(Discoverer(options).run()); });
+    ::kill(workers.pid(3), SIGCONT);
+    CAPTURE(fault);
+    CHECK(contains(fault, "board3 at 127.0.0.1:"));
+    CHECK(contains(fault, "silent for"));
+    CHECK(exec::test::seconds_since(start) < exec::test::kAtOnce);
+    CHECK(testing::eventually(
+        [&] {
+          return workers.count_in_log(3, "begins") ==
+                 workers.count_in_log(3, "is done") + workers.count_in_log(3, "failed");
+        },
+        std::chrono::milliseconds(20'000)));
+  }
+}
+
+TEST_CASE("discovery: a profile that this machine cannot keep ends it, and no device is blamed") {
+  const TemporaryFolder folder;
+  const Key key = random_key();
+  const Workers workers(folder.path(), 2, key);
+  DiscoveryOptions options = options_of(workers, key);
+  options.on_profile = [kept = 0](const DiscoveredDevice&) mutable {
+    if (++kept == 2) throw Error("home: disk full");
+  };
+  CHECK(error_of([&] { static_cast<void>(Discoverer(options).run()); }) == "home: disk full");
 }
 
 TEST_CASE("discovery: a worker in a session is busy, and if none is left that is the error") {

@@ -13,12 +13,16 @@
 
 #include "exec/kernels/kernel_table.hpp"
 #include "exec/kernels/kernels_here.hpp"
+#include "exec/machine/process_facts.hpp"
 #include "exec/profiling/profile_check.hpp"
 #include "exec/profiling/profile_disk.hpp"
 #include "exec/profiling/profile_errors.hpp"
 #include "exec/profiling/profile_fit.hpp"
+#include "exec/profiling/profile_rig.hpp"
+#include "exec/profiling/profile_steps.hpp"
 #include "exec/profiling/synthetic_shard.hpp"
 #include "model/base/error.hpp"
+#include "model/predict/cost_model.hpp"
 #include "tests/support/block_support.hpp"
 
 namespace tandem::exec::profile_test {
@@ -57,6 +61,29 @@ TEST_CASE("profile/fit: sizes that do not tell overhead from bytes leave it at 0
     const std::vector<ProfileSample> noise{{1e4, 1.0, 2e-6}, {2e4, 1.0, 1e-6}};
     CHECK(fit_rate(noise).points[0].seconds_per_byte > 0.0);
   }
+}
+
+TEST_CASE("profile/fit: exact measurements give back what a product costs by row") {
+  // seconds = 3 us + 0.5 us * rows + bytes * f(rows), f = 0.1 ns * sqrt(rows)
+  const auto seconds = [](double bytes, double rows) {
+    return 3e-6 + 0.5e-6 * rows + bytes * 0.1e-9 * std::sqrt(rows);
+  };
+  std::vector<ProfileSample> samples;
+  for (const double rows : {1.0, 32.0, 128.0}) {
+    for (const double bytes : {2.5e5, 1e6})
+      samples.push_back({bytes, rows, seconds(bytes, rows), true});
+  }
+  samples.push_back({1e6, 512.0, seconds(1e6, 512.0), true});  // of one size only
+  const model::KindRate rate = fit_rate(samples);
+  CHECK(rate.overhead_s == doctest::Approx(3e-6));
+  CHECK(rate.row_s == doctest::Approx(0.5e-6));
+  // A share of a sixteenth, which no sample has.
+  CHECK(model::task_seconds(rate, 6e4, 128.0) == doctest::Approx(seconds(6e4, 128.0)));
+  CHECK(model::task_seconds(rate, 1e6, 512.0) == doctest::Approx(seconds(1e6, 512.0)));
+  // Rows that seem to make small sizes cheaper: none.
+  for (ProfileSample& sample : samples)
+    sample.seconds = sample.streamed_bytes * 1e-10 * (sample.streamed_bytes > 5e5 ? 1.2 : 1.0);
+  CHECK(fit_rate(samples).row_s == 0.0);
 }
 
 TEST_CASE("profile/fit: measurements of nothing are no rate") {
@@ -183,9 +210,19 @@ TEST_CASE("profile: with time, prompts are refined and then measured again") {
 
 TEST_CASE("profile/errors: the spread is within groups, whatever their means") {
   const std::vector<std::vector<double>> groups{{1.0, std::exp(0.2)}, {5.0, 5.0 * std::exp(0.2)}};
-  CHECK(relative_spread(groups) == doctest::Approx(std::sqrt(2.0 * 0.01)));
-  CHECK(relative_spread(std::vector<std::vector<double>>{{1.0}, {}, {3.0}}) == 0.0);
-  CHECK(relative_spread({}) == 0.0);
+  CHECK(*relative_spread(groups) == doctest::Approx(std::sqrt(2.0 * 0.01)));
+  CHECK(!relative_spread(std::vector<std::vector<double>>{{1.0}, {}, {3.0}}));
+  CHECK(!relative_spread({}));
+}
+
+TEST_CASE("profile/errors: interruptions of a few moments do not make a machine's drift") {
+  std::vector<std::vector<double>> groups(4);
+  for (std::size_t i = 0; i < 100; ++i) {
+    const double even = std::exp(0.1 * (static_cast<double>(i % 21) - 10.0) / 6.0);  // sd 0.1
+    groups[i % 4].push_back(i % 50 == 7 ? 30.0 * even : even);
+  }
+  CHECK(*relative_spread(groups) > 0.07);
+  CHECK(*relative_spread(groups) < 0.2);
 }
 
 TEST_CASE("profile/errors: a rate's are those of sizes held out, and what moments add to drift") {
@@ -204,12 +241,14 @@ TEST_CASE("profile/errors: a rate's are those of sizes held out, and what moment
   }
   const double spread = std::abs(std::log(1.1 / 0.9)) / std::sqrt(2.0);
   CHECK(rate_error(log, up, {}, {}, 0.0).spread == doctest::Approx(spread).epsilon(1e-3));
-  CHECK(rate_error(log, up, {}, {}, 0.0).fit == 0.0);
+  CHECK(rate_error(log, up, {}, {}, 0.0).fit == 0.10);  // nothing was held out
   CHECK(rate_error(log, up, {}, {}, spread).spread == 0.0);
   CHECK(rate_error(log, up, {}, {}, 2.0 * spread).spread == 0.0);
   ProfileLog others;
   others.add(up, work(8.5), 2.0e-3);                 // predicted: 2.5 ms
   others.add(model::TaskKind::norm, work(1), 1e-6);  // of which the log has none
+  CHECK(rate_error(others, up, {}, std::vector{0.0}, 0.0).fit == 0.0);
+  CHECK(rate_error(others, up, {}, {}, 0.0).spread == 0.10);  // nothing was measured twice
   HeldOut held_out;
   add_errors(log, others, held_out);
   REQUIRE(held_out[static_cast<std::size_t>(up)].size() == 1);
@@ -217,6 +256,91 @@ TEST_CASE("profile/errors: a rate's are those of sizes held out, and what moment
   CHECK(held_out[static_cast<std::size_t>(model::TaskKind::norm)].empty());
   CHECK(rate_error(log, up, {}, std::vector{0.3, -0.4}, 0.0).fit ==
         doctest::Approx(0.3536).epsilon(1e-3));
+}
+
+TEST_CASE("profile/log: one slow moment of several does not count, whatever was timed in it") {
+  const model::Work work{.streamed_bytes = 1e6, .intensity = 1.0};
+  ProfileLog log;
+  for (const double speed : {1.0, 20.0, 1.02, 0.98, 1.01}) {
+    log.begin_moment();
+    const int times = speed == 20.0 ? 50 : 2;
+    for (int i = 0; i < times; ++i) log.add(model::TaskKind::ffn_up, work, speed * 1e-3);
+  }
+  const std::vector<ProfileSample> samples = log.samples(model::TaskKind::ffn_up);
+  REQUIRE(samples.size() == 1);
+  CHECK(samples[0].seconds == doctest::Approx(1.01e-3));
+}
+
+TEST_CASE("profile/log: products that round their inputs are fitted by row") {
+  ProfileLog log;
+  log.add(model::TaskKind::ffn_up, {.streamed_bytes = 1.0}, 1.0);
+  CHECK(!log.samples(model::TaskKind::ffn_up)[0].by_row);
+  const model::Work rounds{.streamed_bytes = 1.0, .format = model::WeightFormat::q8_0};
+  log.add(model::TaskKind::ffn_down, rounds, 1.0);
+  log.add(model::TaskKind::embed, rounds, 1.0);
+  CHECK(log.samples(model::TaskKind::ffn_down)[0].by_row);
+  CHECK(!log.samples(model::TaskKind::embed)[0].by_row);
+}
+
+TEST_CASE("profile/steps: every visit measures every size again, on weights made anew") {
+  constexpr int kVisits = 3;
+  const StepOptions options{
+      .threads = {1, 2}, .stream_bytes = 1e5, .rows = {3, 16, 40}, .finer = {8}};
+  StepMeasurement steps(tiny(), options);
+  for (int left = kVisits - 1; left >= 0; --left) {
+    steps.visit(2.0, left);
+    CHECK(steps.making_s() > 0.0);
+  }
+  for (const std::size_t threads : {std::size_t{0}, std::size_t{1}}) {
+    const MeasuredSteps measured = steps.measured(threads);
+    CHECK(measured.left_out.empty());
+    CHECK(measured.reference_s.size() >= 2 * kVisits);
+    const auto moments = measured.log.moments(model::TaskKind::attend);
+    // Two tokens' contexts, four prompts, two fractions.
+    CHECK(moments.size() == 12);
+    for (const std::vector<double>& of_size : moments) CHECK(of_size.size() >= kVisits);
+  }
+}
+
+TEST_CASE("profile/steps: what memory does not allow is left out, or one clear error") {
+  model::Transformer t = tiny();
+  const StepOptions options{.stream_bytes = 1e5, .rows = {1, 2, 1 << 28}, .finer = {}};
+  StepMeasurement steps(t, options);
+  steps.visit(1e-6, 0);
+  CHECK(steps.measured(0).left_out == "for lack of memory no prompts of 268435456 tokens or more");
+  const auto impossible = [&] {
+    const StepMeasurement huge(t, {.stream_bytes = 1e5, .rows = {1 << 27, 1 << 28}});
+  };
+  CHECK_THROWS_WITH_AS(impossible(),
+                       doctest::Contains("end other programs, or name a smaller model"), Error);
+}
+
+TEST_CASE("profile/rig: memory is what it is said to be") {
+  model::Transformer t = tiny();
+  t.hidden = 512;
+  t.intermediate = 2048;
+  t.vocab = 8000;
+  const ProfilePart::Sizes sizes{.layer_bytes = 64e6, .max_rows = 256, .max_positions = 1024};
+  const double before = field_bytes("/proc/self/status", "RssAnon:");
+  const ProfilePart part(t, 1.0, sizes);
+  const double taken = field_bytes("/proc/self/status", "RssAnon:") - before;
+  const double expected = ProfilePart::memory_bytes(t, 1.0, sizes);
+  CHECK(taken < 1.05 * expected + 8e6);  // what threads compute in
+  CHECK(taken > 0.6 * expected);         // pages that were not touched
+}
+
+TEST_CASE("profile/rig: a part has whole groups of a key/value head") {
+  model::Transformer t = tiny();
+  t.heads = 12;
+  t.kv_heads = 3;
+  for (const double fraction : {0.2, 0.4, 0.5, 0.9, 1.0}) {
+    CAPTURE(fraction);
+    ProfileRig rig({.transformer = t, .fraction = fraction, .max_positions = 32});
+    ProfileLog log;
+    rig.step(1, 15, 1, ProfileClock(1), log);
+    const double group = log.samples(model::TaskKind::attend).at(0).intensity;
+    CHECK(group == (fraction < 0.3 ? 2.0 : 4.0));  // a part of one, or whole ones
+  }
 }
 
 TEST_CASE("profile/errors: logs keep their moments apart when they are joined") {
@@ -334,6 +458,18 @@ TEST_CASE("profile/disk: a folder that is a file is one error, no bytes are a ca
   std::filesystem::remove(file);
   CHECK_THROWS_AS((void)measure_disk({.folder = "/tmp", .file_bytes = 0}), std::logic_error);
   CHECK_THROWS_AS((void)measure_disk({.folder = "/tmp", .passes = 0}), std::logic_error);
+}
+
+TEST_CASE("profile/disk: without time it writes one piece and reads it once") {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("tandem-disk-slow-" + std::to_string(::getpid()));
+  const DiskRate disk = measure_disk(
+      {.folder = folder, .file_bytes = 1 << 20, .read_bytes = 4096, .passes = 3, .seconds = 0.0});
+  CHECK(disk.file_bytes == 4096);
+  CHECK(disk.passes == 1);
+  CHECK(!disk.spread);
+  CHECK(disk.rate.value() > 0.0);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace tandem::exec::profile_test

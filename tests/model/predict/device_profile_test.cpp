@@ -62,7 +62,10 @@ TEST_CASE("model/device_profile: errors are kept, and a profile without any is r
   with_errors.formats[0].rate[static_cast<std::size_t>(TaskKind::ffn_up)].error =
       RateError{.fit = 0.0, .spread = 1.0 / 3.0};
   with_errors.inlined->send.error = RateError{.fit = 0.1, .spread = 0.2};
+  KindRate& product = with_errors.rate[static_cast<std::size_t>(TaskKind::ffn_up)];
+  product.row_s = 1e-7;
   CHECK(parse_profile_json(to_json(with_errors), "p") == with_errors);
+  CHECK(slowed(with_errors, 2.0).rate[static_cast<std::size_t>(TaskKind::ffn_up)].row_s == 2e-7);
   // Of a machine that is slower, they are as great a part.
   CHECK(slowed(with_errors, 2.0).rate[0].error == with_errors.rate[0].error);
   CHECK(slowed(with_errors, 2.0).drift == with_errors.drift);
@@ -78,6 +81,7 @@ TEST_CASE("model/device_profile: an error that is none is one error") {
                  }),
                  "fit"));
   CHECK(contains(message([](json& p) { p["rates"]["norm"]["error"] = 0.1; }), "error"));
+  CHECK(contains(message([](json& p) { p["rates"]["norm"]["row_s"] = -1e-9; }), "row_s"));
 }
 
 TEST_CASE("model/device_profile: one file has profiles by numbers of threads") {

@@ -197,6 +197,22 @@ TEST_CASE("model/result: reads back what it wrote") {
   CHECK(back.steady->slack_s == -0.125);
 }
 
+TEST_CASE("model/result: an interval has its own time") {
+  const auto with = [](const json& intervals) {
+    return message([&](json& r) { r["metrics"]["interval_90"] = intervals; });
+  };
+  CHECK(contains(with({{"ttft_s", {0.6, 0.7}}}), "'metrics.interval_90.ttft_s'"));
+  CHECK(contains(with({{"ttft_s", {0.1, 0.4}}}), "[low, high] around the predicted 0.5"));
+  const json gap{0.1, 0.2};
+  const json far{1.0, 2.0};
+  CHECK(contains(
+      with({{"token_latency_s", {{"mean", gap}, {"p50", gap}, {"p90", gap}, {"p99", far}}}}),
+      "'metrics.interval_90.token_latency_s.p99'"));
+  json fitting = json::parse(to_json(measured()));
+  fitting["metrics"]["interval_90"] = {{"ttft_s", {0.5, 0.5}}, {"end_s", far}};
+  CHECK(parse_result_json(fitting.dump(), "r.json").interval_90);
+}
+
 TEST_CASE("model/result: many requests, and the steps that were made for them") {
   Result r = measured();
   r.tokens.clear();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "planner/collective/collective.hpp"
 #include "planner/memory/session_memory.hpp"
 #include "planner/partition/layer_partition.hpp"
 #include "planner/search/allreduce_search.hpp"
@@ -135,8 +136,10 @@ class Trial {
       both = both || (split.heads[d] > 0 && split.columns[d] > 0);
     }
     if (!both && plan_.strategy == "galaxy") return;
-    const std::vector<std::string> names{"star", "tree:2", "ring", "halving", "hierarchical"};
-    const auto any = [&] { return names[static_cast<std::size_t>(random_->integer(0, 4))]; };
+    const auto& all = planner::collectives();
+    const auto any = [&] {
+      return all[static_cast<std::size_t>(random_->integer(0, std::ssize(all) - 1))].name;
+    };
     plan_.master = static_cast<model::DeviceIndex>(random_->integer(0, plan_.cluster.size() - 1));
     plan_.allreduce = {any(), any()};
     if (plan_.strategy == "galaxy") plan_.tiles = static_cast<std::int32_t>(random_->integer(0, 4));

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "model/base/error.hpp"
+#include "model/graph/conflicts.hpp"
 #include "model/graph/work.hpp"
 #include "planner/collective/all_to_all.hpp"
 #include "planner/collective/halving.hpp"
@@ -155,7 +156,7 @@ constexpr std::int32_t kColumns = 2520;  // that 1 to 9 divide
 constexpr double kBytes = 4.0 * kSumRows * kColumns;
 constexpr Uniform kNet{model::Seconds{2e-3}, model::BytesPerSecond{1e6}};
 
-TEST_CASE("planner/collective: each takes its closed form to 1e-9, and 2 (N - 1) S bytes") {
+TEST_CASE("planner/collective: each takes its stated time to 1e-9 and its stated bytes") {
   for (const std::string& allreduce : kAllreduces) {
     for (int devices = 1; devices <= 9; ++devices) {
       CAPTURE(allreduce);
@@ -163,13 +164,15 @@ TEST_CASE("planner/collective: each takes its closed form to 1e-9, and 2 (N - 1)
       std::vector<Participant> participants = everyone(devices);
       const model::Cluster cluster = mesh_of(devices, 2e-3, 1e6);
       const model::TaskGraph graph = sum_graph(cluster, 0, allreduce, kColumns, participants);
-      CHECK(bytes_of(graph) == 2.0 * (devices - 1) * kBytes);
       const planner::Allreduce chosen = planner::parse_allreduce(allreduce);
-      const double expected =
-          chosen.collective
-              ->time({chosen.depth, groups_by_rank(cluster, 0)}, model::Bytes{kBytes}, kNet)
-              .value();
-      CHECK(time_of(cluster, graph) == doctest::Approx(expected).epsilon(1e-9));
+      const planner::Topology topology{chosen.depth, groups_by_rank(cluster, 0)};
+      const model::Bytes bytes{kBytes};
+      CHECK(bytes_of(graph) ==
+            doctest::Approx(chosen.collective->sum_bytes(topology, bytes).value()).epsilon(1e-12));
+      CHECK(time_of(cluster, graph) ==
+            doctest::Approx(chosen.collective->time(topology, bytes, kNet).value()).epsilon(1e-9));
+      CHECK(model::find_conflict(graph).value_or("") == "");
+      CHECK(std::ssize(graph.tasks()) <= chosen.collective->tasks(devices));
     }
   }
 }
@@ -185,6 +188,19 @@ TEST_CASE("planner/collective: closed forms of 30,240 bytes over 2 ms and 1 MB/s
   CHECK(ms(planner::halving_time(5, bytes, kNet)) == 117.84);
   // 2 (2 + 7 * 30.24)
   CHECK(ms(planner::star_time_shared(8, bytes, kNet)) == 427.36);
+}
+
+TEST_CASE("planner/collective: bytes of 30,240 bytes, for all and for the master alone") {
+  const auto sent = [](const char* name, bool all) {
+    const planner::Collective& row = *planner::parse_allreduce(name).collective;
+    const planner::Topology topology{2, std::vector<std::int32_t>(5, 0)};
+    return doctest::Approx(
+        (all ? row.sum_bytes : row.reduce_bytes)(topology, model::Bytes{kBytes}).value());
+  };
+  for (const char* name : {"star", "tree", "ring", "halving"}) CHECK(sent(name, true) == 241920.0);
+  for (const char* name : {"star", "tree"}) CHECK(sent(name, false) == 120960.0);
+  CHECK(sent("ring", false) == 145152.0);     // 4 (1 + 1/5) S
+  CHECK(sent("halving", false) == 143640.0);  // 4 S, and 3/4 S of four chunks
 }
 
 TEST_CASE(
@@ -209,7 +225,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("planner/collective: a sum for the master alone sends half the bytes") {
+TEST_CASE("planner/collective: a sum for the master alone takes its stated time and bytes") {
   for (const std::string& allreduce : kAllreduces) {
     for (int devices = 2; devices <= 9; ++devices) {
       CAPTURE(allreduce);
@@ -218,12 +234,16 @@ TEST_CASE("planner/collective: a sum for the master alone sends half the bytes")
       for (Participant& p : participants) p.receives = false;
       const model::Cluster cluster = mesh_of(devices, 2e-3, 1e6);
       const model::TaskGraph graph = sum_graph(cluster, 0, allreduce, kColumns, participants);
-      const double p = planner::power_of_two(devices);
-      double expected = (devices - 1) * kBytes;  // each term once
-      // And the chunks of the others, to the master.
-      if (allreduce == "ring") expected += (devices - 1) * kBytes / devices;
-      if (allreduce == "halving") expected += (p - 1) * kBytes / p;
-      CHECK(bytes_of(graph) == doctest::Approx(expected).epsilon(1e-12));
+      const planner::Allreduce chosen = planner::parse_allreduce(allreduce);
+      const planner::Topology topology{chosen.depth, groups_by_rank(cluster, 0)};
+      const model::Bytes bytes{kBytes};
+      CHECK(
+          bytes_of(graph) ==
+          doctest::Approx(chosen.collective->reduce_bytes(topology, bytes).value()).epsilon(1e-12));
+      CHECK(time_of(cluster, graph) ==
+            doctest::Approx(chosen.collective->reduce_time(topology, bytes, kNet).value())
+                .epsilon(1e-9));
+      CHECK(model::find_conflict(graph).value_or("") == "");
     }
   }
 }
@@ -241,6 +261,38 @@ struct Operation {
     return all;
   }
 };
+
+TEST_CASE("planner/collective: ranks that add each other's chunks in one step add what they had") {
+  for (const int owners : {1, 2, 3, 4}) {
+    CAPTURE(owners);
+    Operation op(4, 1, 2, owners);
+    for (int bit = 1; bit < 4; bit <<= 1) {
+      op.exchange.begin_step();
+      for (int rank = 0; rank < 4; ++rank) op.exchange.merge(rank, rank ^ bit, op.exchange.all());
+      op.exchange.end_step();
+    }
+    Memory memory;
+    double expected = 0.0;
+    for (int d = 0; d < owners; ++d) expected += memory.partial(d, 1, 1) = term(d, 1, 1);
+    for (int d = 0; d < owners; ++d)
+      for (int row = 0; row < kSumRows; ++row)
+        for (int c = 0; c < 2; ++c) memory.partial(d, row, c) = term(d, row, c);
+    memory.run(op.graph);
+    for (int d = 0; d < 4; ++d) CHECK(memory.partial(d, 1, 1) == expected);
+    CHECK(model::find_conflict(op.graph).value_or("") == "");
+  }
+}
+
+TEST_CASE("planner/collective: a step of two merges into one chunk, or of a copy, is refused") {
+  Operation op(3, 2, 4, 3);
+  op.exchange.begin_step();
+  op.exchange.merge(0, 2, {0, 1});
+  op.exchange.merge(1, 2, {1, 2});
+  CHECK_THROWS_WITH_AS(op.exchange.merge(1, 2, {0, 2}), doctest::Contains("target of two merges"),
+                       std::logic_error);
+  CHECK_THROWS_WITH_AS(op.exchange.copy(0, 1, {0, 1}), doctest::Contains("copy in a step"),
+                       std::logic_error);
+}
 
 TEST_CASE("planner/collective: a reduce-scatter leaves each rank the sum of its chunk") {
   testing::Sampled taken(5);

@@ -83,14 +83,15 @@ double time_of(const model::Cluster& cluster, const model::TaskGraph& graph) {
 const std::vector<std::vector<int>> kGroups{{1},       {3},    {1, 1, 1}, {2, 2},      {3, 3},
                                             {1, 4, 2}, {4, 4}, {2, 3, 4}, {2, 2, 2, 2}};
 
-// What a group's sum at its leader sends beyond (g - 1) S: chunks to be gathered.
+// The bytes that the groups' sums at their leaders send beyond (g - 1) S, in terms of S.
 double gathered(const std::string& name, const std::vector<int>& groups) {
+  const planner::Level inside = planner::parse_allreduce(name).inside;
   double parts = 0.0;
   for (const int size : groups) {
-    int chunks = 1;
-    if (name.starts_with("hierarchical:ring")) chunks = size;
-    while (name.starts_with("hierarchical:halving") && 2 * chunks <= size) chunks *= 2;
-    parts += 1.0 - 1.0 / chunks;
+    const planner::Topology group{inside.depth,
+                                  std::vector<std::int32_t>(static_cast<std::size_t>(size), 0)};
+    if (size > 1)
+      parts += inside.collective->reduce_bytes(group, model::Bytes{1.0}).value() - (size - 1);
   }
   return parts;
 }
@@ -141,11 +142,13 @@ TEST_CASE("planner/collective: compositions sum exactly, whoever takes part, byt
           }
           CHECK(wrong == 0);
           CHECK(model::find_conflict(graph).value_or("") == "");
-          if (absent == 0) {
-            const double bytes = 4.0 * kSumRows * kFew;
+          if (absent < 2) {
+            const planner::Allreduce chosen = planner::parse_allreduce(name);
+            const auto& sent =
+                absent == 0 ? chosen.collective->sum_bytes : chosen.collective->reduce_bytes;
+            const model::Bytes bytes{4.0 * kSumRows * kFew};
             CHECK(bytes_of(graph) ==
-                  doctest::Approx((2.0 * (devices - 1) + gathered(name, groups)) * bytes)
-                      .epsilon(1e-9));
+                  doctest::Approx(sent(topology_of(chosen, groups), bytes).value()).epsilon(1e-9));
           }
         }
       }

@@ -1,18 +1,13 @@
-#include "sim/platform/platform_xml.hpp"
+#include "sim/platform/graph_reader.hpp"
 
-#include <algorithm>
 #include <set>
-#include <sstream>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "model/base/error.hpp"
 #include "model/base/limits.hpp"
-#include "model/base/plain_text.hpp"
 #include "model/base/quantity_text.hpp"
-#include "sim/platform/platform_host.hpp"
 #include "sim/platform/xml_document.hpp"
 #include "sim/platform/xml_values.hpp"
 
@@ -26,56 +21,16 @@ constexpr std::size_t kMaxNetpoints = 8192;  // beyond, SimGrid's own routing ta
 // Floyd examines every three netpoints first: 3 s for so many, and minutes for more.
 constexpr std::size_t kMaxFloyd = 2048;
 
-// Names and values in messages come from the file, and may contain anything.
-std::string shown(const std::string& text) { return model::one_line(text, 1000); }
-
-void read_link_props(const XmlDocument& document, xml_node node, model::Link& link) {
-  std::set<std::string_view> given;
-  for (const xml_node prop : node.children("prop")) {
-    document.expect(prop, {"id", "value"}, {}, {});
-    if (!is_ours(prop)) {
-      refuse_unprefixed(document, prop, "link " + link.name, {"jitter", "loss", "background"});
-      continue;
-    }
-    const std::string_view id = prop.attribute("id").value();
-    const std::string_view value = prop.attribute("value").value();
-    const std::string subject = document.where(prop) + " of link " + link.name;
-    if (!given.insert(id).second)
-      document.fail(prop, "is given twice for link " + link.name + "; remove one");
-    if (id == "tandem:jitter") {
-      link.jitter = model::parse_seconds(value, subject);
-    } else if (id == "tandem:background") {
-      link.background = model::parse_rate(value, subject);
-    } else if (id == "tandem:loss") {
-      const auto loss = bare_number(value);
-      if (!loss || !(*loss >= 0.0) || !(*loss < 0.5)) {
-        document.fail(prop, "of link " + link.name + " has value \"" +
-                                std::string(value.substr(0, 40)) +
-                                "\", expected a probability from 0 to below 0.5, such as 0.01; "
-                                "mend it");
-      }
-      link.loss = *loss;
-    } else {
-      document.fail(prop, "of link " + link.name +
-                              " is unknown, expected tandem:jitter, tandem:loss or "
-                              "tandem:background; correct its name");
-    }
-  }
-}
-
 class PlatformReader {
  public:
-  PlatformReader(std::string_view text, const std::string& source)
-      : document_(text, source), source_(source) {}
+  PlatformReader(const XmlDocument& document, const Profiles& profiles, const Assumed& assumed)
+      : document_(document), profiles_(profiles), assumed_(assumed) {}
 
-  Platform read() {
+  std::optional<GraphParts> read() {
     const xml_node platform = document_.root("platform");
-    document_.expect(platform, {"version"}, {}, {"zone"});
+    document_.expect(platform, {"version"}, {}, {"zone", "config"});
     const xml_node zone = platform.child("zone");
     if (!zone) document_.fail(platform, "has no <zone>, expected one; add it");
-    if (const xml_node second = zone.next_sibling("zone")) {
-      document_.fail(second, "is a second zone, expected one; merge them");
-    }
     document_.expect(zone, {"id", "routing"}, {},
                      {"prop", "host", "router", "link", "route", "trace", "trace_connect"});
     const std::string zone_id = read_id(document_, zone);
@@ -90,7 +45,7 @@ class PlatformReader {
     full_ = routing == "Full";
     refuse_our_props(document_, zone);
     for (const xml_node node : zone.children("host")) {
-      devices_.push_back(read_host(document_, node, defaults_, processors_));
+      devices_.push_back(read_host(document_, node, assumed_, processors_));
       new_netpoint(node, devices_.back().name);
     }
     for (const xml_node node : zone.children("router")) read_router(node);
@@ -102,18 +57,12 @@ class PlatformReader {
     }
     for (const xml_node node : zone.children("link")) read_link(node);
     for (const xml_node node : zone.children("route")) read_route(node);
-    for (const xml_node node : zone.children("trace")) read_trace(node);
-    for (const xml_node node : zone.children("trace_connect")) connect_trace(node);
     if (devices_.empty()) document_.fail(zone, "has no <host>, expected at least one; add it");
+    if (full_ && !is_complete()) return std::nullopt;
     check_connected(zone);
-    if (full_) check_complete(zone);
-    try {
-      return {model::Cluster(zone_id, std::move(devices_), std::move(routers_), std::move(links_),
-                             std::move(edges_)),
-              defaults_.lines(), std::move(processors_)};
-    } catch (const Error& e) {
-      throw Error(source_ + ": " + e.what());
-    }
+    profiles_.connect(devices_, links_, [](const std::string&) { return false; });
+    return GraphParts{zone_id,           std::move(devices_), std::move(routers_),
+                      std::move(links_), std::move(edges_),   std::move(processors_)};
   }
 
  private:
@@ -143,7 +92,8 @@ class PlatformReader {
   }
 
   void read_link(xml_node node) {
-    document_.expect(node, {"id", "bandwidth", "latency"}, {"sharing_policy"}, {"prop"});
+    document_.expect(node, {"id", "bandwidth", "latency"},
+                     {"sharing_policy", "bandwidth_file", "latency_file"}, {"prop"});
     model::Link link;
     link.name = read_id(document_, node);
     link.bandwidth = read_rate(document_, node, "bandwidth");
@@ -261,104 +211,6 @@ class PlatformReader {
     if (from != to) edges_.push_back(std::move(edge));
   }
 
-  // Reads the changes over time: "TIME VALUE" lines.
-  void read_trace(xml_node node) {
-    if (node.attribute("file")) {
-      document_.fail(node,
-                     "has attribute file, expected its lines in the element; write them there");
-    }
-    document_.expect(node, {"id", "periodicity"}, {}, {}, true);
-    const std::string name = read_id(document_, node);
-    const auto periodicity = bare_number(node.attribute("periodicity").value());
-    if (!periodicity || *periodicity != -1.0) {
-      document_.fail(node,
-                     "has periodicity=\"" +
-                         std::string(node.attribute("periodicity").value()).substr(0, 40) +
-                         "\", expected -1: what it says does not repeat; write all of it out");
-    }
-    std::vector<std::pair<double, double>> lines;
-    std::istringstream text(document_.text(node));
-    std::string line;
-    while (std::getline(text, line)) {
-      std::istringstream words(line);
-      std::string time;
-      std::string value;
-      std::string more;
-      if (!(words >> time)) continue;
-      const auto when = bare_number(time);
-      words >> value;
-      const auto what = bare_number(value);
-      if (!when || !what || (words >> more) || !(*when >= 0.0) ||
-          (!lines.empty() && *when <= lines.back().first) ||
-          lines.size() >= model::limits::kChanges) {
-        document_.fail(node,
-                       "has the line \"" + line.substr(0, 60) +
-                           "\", expected two numbers, \"SECONDS VALUE\", the times ascending, "
-                           "10000 at most; mend it");
-      }
-      lines.emplace_back(*when, *what);
-    }
-    if (lines.empty()) document_.fail(node, "is empty, expected \"SECONDS VALUE\" lines; add some");
-    if (!traces_.emplace(name, std::move(lines)).second)
-      document_.fail(node, "is given twice, expected unique ids; rename one");
-  }
-
-  void connect_trace(xml_node node) {
-    document_.expect(node, {"trace", "element", "kind"}, {}, {});
-    const auto trace = traces_.find(node.attribute("trace").value());
-    if (trace == traces_.end())
-      document_.fail(node, "names no trace of the zone, expected one; add or correct it");
-    const std::string_view kind = node.attribute("kind").value();
-    const std::string element = node.attribute("element").value();
-    if (!connected_.emplace(std::string(kind), element).second)
-      document_.fail(node,
-                     "gives " + element + " a second trace of a kind, expected one; join them");
-    if (kind == "SPEED") {
-      for (model::Device& device : devices_) {
-        if (device.name != element) continue;
-        for (const auto& [time, factor] : trace->second)
-          device.speeds.push_back({model::Seconds{time}, factor});
-        return;
-      }
-      document_.fail(node, "names no host of the zone, expected one; correct its element");
-    }
-    if (kind != "BANDWIDTH" && kind != "LATENCY") {
-      document_.fail(node, "has kind=\"" + std::string(kind.substr(0, 40)) +
-                               "\", expected SPEED, BANDWIDTH or LATENCY; nothing fails in tandem");
-    }
-    const auto [link, direction] = changed_link(node, element);
-    for (const auto& [time, value] : trace->second) {
-      model::LinkChange change{.at = model::Seconds{time}, .direction = direction};
-      if (kind == "BANDWIDTH") {
-        change.bandwidth = model::BytesPerSecond{value};
-      } else {
-        change.latency = model::Seconds{value};
-      }
-      link->changes.push_back(change);
-    }
-    std::stable_sort(
-        link->changes.begin(), link->changes.end(),
-        [](const model::LinkChange& a, const model::LinkChange& b) { return a.at < b.at; });
-  }
-
-  // SimGrid calls the directions of a split-duplex link x x_UP and x_DOWN.
-  std::pair<model::Link*, model::Direction> changed_link(xml_node node,
-                                                         const std::string& element) {
-    std::pair<model::Link*, model::Direction> changed{nullptr, model::Direction::none};
-    for (model::Link& link : links_) {
-      const bool split = link.sharing == model::Sharing::split_duplex;
-      if (!split && element == link.name) changed = {&link, model::Direction::none};
-      if (split && element == link.name + "_UP") changed = {&link, model::Direction::up};
-      if (split && element == link.name + "_DOWN") changed = {&link, model::Direction::down};
-    }
-    if (changed.first == nullptr) {
-      document_.fail(node,
-                     "names no link of the zone, expected one, with _UP or _DOWN behind it if "
-                     "it is SPLITDUPLEX; correct its element");
-    }
-    return changed;
-  }
-
   // Every netpoint must reach every other: the first reaches all, and all reach the first.
   void check_connected(xml_node zone) const {
     std::vector<std::vector<Netpoint>> forward(nodes_.size());
@@ -390,25 +242,22 @@ class PlatformReader {
     }
   }
 
-  void check_complete(xml_node zone) const {
+  // Whether a route is given between every two devices.
+  [[nodiscard]] bool is_complete() const {
     for (const model::Device& a : devices_) {
       const Netpoint from = netpoints_.at(a.name);
       for (const model::Device& b : devices_) {
         const Netpoint to = netpoints_.at(b.name);
-        if (from != to && !routes_.contains({from, to})) {
-          document_.fail(zone, "has routing=\"Full\" but no route from " + a.name + " to " +
-                                   b.name +
-                                   ", expected one between every two hosts; add it, or set "
-                                   "routing=\"DijkstraCache\"");
-        }
+        if (from != to && !routes_.contains({from, to})) return false;
       }
     }
+    return true;
   }
 
-  XmlDocument document_;
-  std::string source_;
+  const XmlDocument& document_;
+  const Profiles& profiles_;
+  const Assumed& assumed_;
   bool full_ = false;  // routing: every route is given
-  Defaults defaults_;
   std::map<std::string, std::string> processors_;
   std::vector<model::Device> devices_;
   std::vector<std::string> routers_;
@@ -420,18 +269,47 @@ class PlatformReader {
   std::unordered_set<std::string> link_names_;
   std::unordered_map<std::string, model::LinkIndex> link_index_;
   std::set<std::pair<Netpoint, Netpoint>> routes_;
-  std::unordered_map<std::string, std::vector<std::pair<double, double>>> traces_;
-  std::set<std::pair<std::string, std::string>> connected_;  // kind, element
 };
 
 }  // namespace
 
-Platform parse_platform_xml(std::string_view text, const std::string& source) {
-  try {
-    return PlatformReader(text, source).read();
-  } catch (const Error& e) {
-    throw Error(shown(e.what()));
+void read_link_props(const XmlDocument& document, xml_node node, model::Link& link) {
+  std::set<std::string_view> given;
+  for (const xml_node prop : node.children("prop")) {
+    document.expect(prop, {"id", "value"}, {}, {});
+    if (!is_ours(prop)) {
+      refuse_unprefixed(document, prop, "link " + link.name, {"jitter", "loss", "background"});
+      continue;
+    }
+    const std::string_view id = prop.attribute("id").value();
+    const std::string_view value = prop.attribute("value").value();
+    const std::string subject = document.where(prop) + " of link " + link.name;
+    if (!given.insert(id).second)
+      document.fail(prop, "is given twice for link " + link.name + "; remove one");
+    if (id == "tandem:jitter") {
+      link.jitter = model::parse_seconds(value, subject);
+    } else if (id == "tandem:background") {
+      link.background = model::parse_rate(value, subject);
+    } else if (id == "tandem:loss") {
+      const auto loss = bare_number(value);
+      if (!loss || !(*loss >= 0.0) || !(*loss < 0.5)) {
+        document.fail(prop, "of link " + link.name + " has value \"" +
+                                std::string(value.substr(0, 40)) +
+                                "\", expected a probability from 0 to below 0.5, such as 0.01; "
+                                "mend it");
+      }
+      link.loss = *loss;
+    } else {
+      document.fail(prop, "of link " + link.name +
+                              " is unknown, expected tandem:jitter, tandem:loss or "
+                              "tandem:background; correct its name");
+    }
   }
+}
+
+std::optional<GraphParts> read_graph(const XmlDocument& document, const Profiles& profiles,
+                                     const Assumed& assumed) {
+  return PlatformReader(document, profiles, assumed).read();
 }
 
 }  // namespace tandem::sim

@@ -1,0 +1,54 @@
+#include "cli/flags/platform_flags.hpp"
+
+#include <sstream>
+#include <vector>
+
+namespace tandem::cli {
+namespace {
+
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream list(text);
+  for (std::string part; std::getline(list, part, ',');) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+}  // namespace
+
+sim::PlatformOptions platform_options(const Options& options, bool has_devices) {
+  sim::PlatformOptions reading;
+  if (const auto hosts = options.text("hosts")) {
+    reading.hosts = parts_of(*hosts);
+    if (reading.hosts.empty())
+      throw Usage("flag '--hosts': '" + *hosts + "' names no host; expected names or patterns");
+  }
+  for (const std::string& text : options.all("default")) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos)
+      throw Usage("flag '--default': '" + text + "', expected NAME=VALUE, as memory=16GiB");
+    if (!reading.defaults.emplace(text.substr(0, equals), text.substr(equals + 1)).second)
+      throw Usage("flag '--default': '" + text + "' is a second value, expected one; remove one");
+  }
+  if (!has_devices) return reading;
+  const std::string devices = options.text_or("devices", "all");
+  if (devices != "all" && devices != "fewest") reading.used = parts_of(devices);
+  return reading;
+}
+
+std::string defaults_remark(const sim::Platform& platform) {
+  std::string text;
+  bool remarkable = false;
+  for (const std::string& line : platform.defaults) {
+    // A slowdown is for emulation, and many devices have no disk to state.
+    if (line.starts_with("tandem:slowdown")) continue;
+    remarkable = remarkable || !line.starts_with("tandem:disk_bandwidth assumed to be none");
+    text += text.empty() ? "" : "; ";
+    text += line;
+  }
+  if (!remarkable) return "";
+  return "the platform file does not state everything: " + text + " (change with --default)";
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,26 @@
+#pragma once
+
+// The answer of `tandem plan` in a few sentences, printed before its tables.
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+#include "advice/choice.hpp"
+#include "model/report/result.hpp"
+#include "planner/plan/plan.hpp"
+
+namespace tandem::cli {
+
+// Prints that the model fits and on which devices, the predicted times, what takes most of a step's
+// time and what would shorten it, the best alternative, and whether the search ended at a limit.
+// `shortened`: why the request is not of the usual length; empty: it is, or was given.
+void print_answer(const planner::Plan& plan, const model::Result& predicted,
+                  const std::optional<study::Choice>& choice, std::size_t platform_devices,
+                  const std::string& shortened, std::ostream& out);
+
+// Describes the part of a device that is busy longest in a step (of a new token in the middle of
+// the request, or of the prompt where there is none), and what would shorten the step.
+[[nodiscard]] std::string bottleneck_text(const planner::Plan& plan);
+
+}  // namespace tandem::cli

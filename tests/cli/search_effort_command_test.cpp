@@ -1,0 +1,121 @@
+// The search for the best plan that `tandem plan` makes by default, and what bounds it.
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/cli_program.hpp"
+
+namespace tandem::test::search_effort_command_test {
+namespace {
+
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+const Words kSmall{"plan", "--model", "gpt2-l", "--platform", "home4", "--strategy=auto"};
+
+Words with(const Words& more) {
+  Words words = kSmall;
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("cli/search: a limit of evaluations gives the same plan each time, and says so") {
+  const Kitchen bench;
+  const Words limited = with({"--evaluations", "60"});
+  const auto json = [&](const std::string& file) {
+    Words words = limited;
+    words.insert(words.end(), {"--json", "--out", file});
+    return Json::parse(bench.good(words));
+  };
+  const Json first = json("first.json");
+  CHECK_FALSE(first.at("choice").at("to_the_end").get<bool>());
+  CHECK(first.at("choice").at("evaluations").get<int>() >= 60);
+  CHECK(first.at("choice") == json("second.json").at("choice"));
+  CHECK(bench.read("first.json") == bench.read("second.json"));
+  CHECK(Json::parse(bench.read("first.json")).at("search").at("to_the_end") == false);
+  bench.must({"simulate", "first.json"});
+  CHECK(contains(bench.good(limited), "--seconds 0, which searches to the end"));
+}
+
+TEST_CASE("cli/search: to the end is never slower than a limited search" *
+          doctest::test_suite("long")) {
+  const Kitchen bench;
+  // What the search without limits found before it had any.
+  struct Known {
+    Words words;
+    double seconds;
+  };
+  for (const auto& [words, seconds] :
+       {Known{{"plan", "--model", "gpt2-l", "--platform", "home4", "--prompt-tokens", "64",
+               "--new-tokens", "16"},
+              6.8912964096001215},
+        Known{{"plan", "--model", "tinyllama-1.1b", "--platform", "flat3", "--prompt-tokens", "64",
+               "--new-tokens", "32"},
+              68.6029960432483}}) {
+    CAPTURE(words);
+    const auto found = [&](const Words& more) {
+      Words all = words;
+      all.insert(all.end(), {"--strategy=auto", "--json", "--out", "plan.json"});
+      all.insert(all.end(), more.begin(), more.end());
+      const Json plan = Json::parse(bench.good(all));
+      return plan.at("choice").at("contenders").at(0).at("request_s").get<double>();
+    };
+    const double to_the_end = found({"--seconds", "0"});
+    CHECK_FALSE(Json::parse(bench.read("plan.json")).contains("search"));
+    CHECK(to_the_end <= seconds * (1.0 + 1e-6));
+    CHECK(to_the_end <= found({"--evaluations", "40"}) * (1.0 + 1e-3));
+  }
+}
+
+TEST_CASE("cli/search: limits are refused where nothing is limited, and checked") {
+  const Kitchen bench;
+  for (const std::string flag : {"--seconds", "--evaluations"}) {
+    check_refused(
+        bench,
+        {"plan", "--model", "gpt2-l", "--platform", "home4", "--strategy", "tensor", flag, "3"}, 2,
+        flag);
+    for (const std::string value : {"-1", "soon", "1e400"})
+      check_refused(bench, with({flag, value}), 1, flag);
+  }
+}
+
+TEST_CASE("cli/search: the usual request has 512 and 128 tokens, or what the context holds") {
+  const Kitchen bench;
+  const auto lengths = [&](const std::string& model, const Words& more) {
+    Words words{"plan",   "--model", model,      "--platform", "home4", "--strategy=local",
+                "--json", "--out",   "plan.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    bench.must(words);
+    const Json workload = Json::parse(bench.read("plan.json")).at("workload");
+    return std::pair(workload.at("prompt_tokens").get<int>(), workload.at("new_tokens").get<int>());
+  };
+  CHECK(lengths("gpt2-l", {}) == std::pair(512, 128));
+  CHECK(lengths("bert-l", {}) == std::pair(512, 0));
+  CHECK(lengths("gpt2-l", {"--prompt-tokens", "1000"}) == std::pair(1000, 24));
+  CHECK(lengths("gpt2-l", {"--new-tokens", "1000"}) == std::pair(24, 1000));
+  const auto [prompt, generated] = lengths("tiny.json", {});
+  CHECK(prompt >= generated);
+  CHECK(contains(bench.good({"plan", "--model", "gpt2-l", "--platform", "home4", "--strategy",
+                             "local", "--prompt-tokens", "1000"}),
+                 "shortened to the model's context of 1024"));
+}
+
+TEST_CASE("cli/search: help of plan shows the common flags, and all with --all") {
+  const Kitchen bench;
+  const std::string common = bench.good({"help", "plan"});
+  const std::string all = bench.good({"help", "plan", "--all"});
+  CHECK(contains(common, "--seconds"));
+  CHECK(contains(common, "examples:"));
+  CHECK_FALSE(contains(common, "--decode-moves"));
+  CHECK(contains(all, "--decode-moves"));
+  CHECK(contains(all, "--seconds"));
+}
+
+}  // namespace tandem::test::search_effort_command_test

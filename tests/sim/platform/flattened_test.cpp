@@ -1,0 +1,220 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "model/base/error.hpp"
+#include "sim/platform/platform.hpp"
+#include "tests/support/source_tree.hpp"
+
+namespace tandem::sim {
+namespace test::flattened_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path cases() { return tandem::testing::in_sources("tests/data/platforms"); }
+
+Platform read(const std::string& name, const PlatformOptions& options = {}) {
+  return read_platform((cases() / name).string(), options);
+}
+
+std::string refusal(const std::string& path, const PlatformOptions& options = {}) {
+  try {
+    static_cast<void>(read_platform(path, options));
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+std::string written(const std::string& name, const std::string& body) {
+  const fs::path path = fs::temp_directory_path() / name;
+  std::ofstream(path) << "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM "
+                         "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n"
+                      << body << "\n</platform>\n";
+  return path.string();
+}
+
+// A row of *.routes.csv: what SimGrid's API says of a pair of hosts.
+struct Row {
+  std::string from;
+  std::string to;
+  double latency_s = 0.0;
+  double bandwidth_Bps = 0.0;  // of the links but Wi-Fi; 1e300 without any
+};
+
+std::vector<Row> rows_of(const fs::path& file) {
+  std::vector<Row> rows;
+  std::ifstream text(file);
+  std::string line;
+  std::getline(text, line);
+  while (std::getline(text, line)) {
+    std::istringstream fields(line);
+    Row row;
+    std::string latency;
+    std::string bandwidth;
+    std::getline(fields, row.from, ',');
+    std::getline(fields, row.to, ',');
+    std::getline(fields, latency, ',');
+    std::getline(fields, bandwidth, ',');
+    row.latency_s = std::stod(latency);
+    row.bandwidth_Bps = std::stod(bandwidth);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+// The least bandwidth of a route's links but the Wi-Fi link of the case, "air".
+double least_bandwidth(const model::Cluster& cluster, const model::Route& route) {
+  double least = 1e300;
+  for (const model::Hop& hop : route.hops) {
+    const model::Link& link = cluster.links()[static_cast<std::size_t>(hop.link)];
+    if (link.name != "air" && !link.name.starts_with("distance "))
+      least = std::min(least, link.bandwidth.value());
+  }
+  return least;
+}
+
+const model::Device& device(const model::Cluster& cluster, const std::string& name) {
+  return cluster.devices()[static_cast<std::size_t>(cluster.find(name))];
+}
+
+}  // namespace
+
+TEST_CASE("sim/platform: routes of every case are SimGrid's, to 1e-9") {
+  int files = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(cases())) {
+    if (entry.path().extension() != ".xml") continue;
+    const std::string stem = entry.path().stem().string();
+    CAPTURE(stem);
+    ++files;
+    const std::vector<Row> rows = rows_of(cases() / (stem + ".routes.csv"));
+    REQUIRE(!rows.empty());
+    PlatformOptions options;
+    if (stem == "incomplete_full") options.hosts = {"a", "b"};
+    const model::Cluster cluster = read(stem + ".xml", options).cluster;
+    int compared = 0;
+    for (const Row& row : rows) {
+      if (stem == "incomplete_full" && (row.from == "c" || row.to == "c")) continue;
+      CAPTURE(row.from);
+      CAPTURE(row.to);
+      const model::Route& route = cluster.route(cluster.find(row.from), cluster.find(row.to));
+      CHECK(route.latency.value() == doctest::Approx(row.latency_s).epsilon(1e-9));
+      CHECK(least_bandwidth(cluster, route) == doctest::Approx(row.bandwidth_Bps).epsilon(1e-8));
+      ++compared;
+    }
+    // Of a bypass that leads one way, SimGrid finds the way back when the platform is sealed, as it
+    // is for a simulation; the rows come from one that is not.
+    if (stem != "incomplete_full" && stem != "bypass")
+      CHECK(compared == cluster.size() * (cluster.size() - 1));
+  }
+  CHECK(files == 16);
+}
+
+TEST_CASE("sim/platform: blanks before the XML declaration are accepted, as SimGrid does") {
+  std::ifstream given(cases() / "config.xml");
+  std::stringstream text;
+  text << "\n" << given.rdbuf();
+  const fs::path path = fs::temp_directory_path() / "flat_blank.xml";
+  std::ofstream(path) << text.str();
+  CHECK(read_platform(path.string()).cluster.size() == 2);
+}
+
+TEST_CASE("sim/platform: a Wi-Fi link is a medium that a station's end of a route passes once") {
+  const model::Cluster cluster = read("wifi.xml").cluster;
+  const auto rate = [&](const char* from, const char* to) {
+    return cluster.route(cluster.find(from), cluster.find(to)).bandwidth.value();
+  };
+  CHECK(rate("Station 1", "Station 2") == doctest::Approx(54e6 / 8 / 2));
+  CHECK(rate("Station 1", "desktop") == doctest::Approx(54e6 / 8));
+  CHECK(rate("desktop", "Station 2") == doctest::Approx(54e6 / 8));
+}
+
+TEST_CASE("sim/platform: p-states, memory of other programs, disks and profiles are read") {
+  const Platform home = read("blanks_and_pstates.xml");
+  CHECK(device(home.cluster, "Living room PC").flop_rate.value() == doctest::Approx(50e9 * 8));
+  CHECK(device(home.cluster, "Living room PC").memory.value() == 16.0 * 1024 * 1024 * 1024);
+  CHECK(device(home.cluster, "Kitchen tablet").memory.value() == doctest::Approx(3e9));
+  CHECK(device(read("disks.xml").cluster, "a").disk_bandwidth.value() == doctest::Approx(500e6));
+  const model::Cluster changing = read("profile_files.xml").cluster;
+  REQUIRE(changing.devices()[0].speeds.size() == 3);
+  CHECK(changing.devices()[0].speeds[1].factor == 0.5);
+  REQUIRE(changing.links()[0].changes.size() == 2);
+  CHECK(changing.links()[0].changes[1].bandwidth->value() == 12500000.0);
+  const std::vector<std::string> notes = read("config.xml").defaults;
+  CHECK(std::ranges::any_of(
+      notes, [](const std::string& note) { return note.starts_with("<config> ignored"); }));
+}
+
+TEST_CASE("sim/platform: --default sets what the file does not state") {
+  const Platform one = read("config.xml", {.defaults = {{"memory", "2GiB"}}});
+  CHECK(one.cluster.devices()[0].memory.value() == 2.0 * 1024 * 1024 * 1024);
+  const Platform two = read("blanks_and_pstates.xml", {.defaults = {{"memory", "2GiB"}}});
+  CHECK(two.cluster.devices()[0].memory.value() != 2.0 * 1024 * 1024 * 1024);
+  CHECK(refusal((cases() / "config.xml").string(), {.defaults = {{"ram", "2GiB"}}})
+            .find("'ram' has no default") != std::string::npos);
+}
+
+TEST_CASE("sim/platform: hosts narrow a graph without changing its routes") {
+  const model::Cluster all =
+      read_platform(tandem::testing::in_sources("scenarios/platforms/klonet8.xml").string())
+          .cluster;
+  const std::string first = all.devices()[1].name;
+  const std::string second = all.devices()[6].name;
+  const model::Cluster two =
+      read_platform(tandem::testing::in_sources("scenarios/platforms/klonet8.xml").string(),
+                    {.hosts = {first, second}})
+          .cluster;
+  REQUIRE(two.size() == 2);
+  CHECK(two.route(0, 1).latency.value() ==
+        all.route(all.find(first), all.find(second)).latency.value());
+}
+
+TEST_CASE("sim/platform: what cannot be flattened is one clear line") {
+  const auto contains = [](const std::string& text, const std::string& part) {
+    CAPTURE(text);
+    CAPTURE(part);
+    CHECK(text.find(part) != std::string::npos);
+    CHECK(text.find('\n') == std::string::npos);
+  };
+  contains(refusal((cases() / "incomplete_full.xml").string()), "no route from a to c");
+  contains(refusal((cases() / "incomplete_full.xml").string()), "--hosts 'a,b'");
+  contains(refusal((cases() / "cluster.xml").string(), {.hosts = {"nothing*"}}), "--hosts");
+  const auto cluster = [](const std::string& more) {
+    return "<zone id=\"w\" routing=\"Full\">\n<cluster id=\"c\" prefix=\"n\" suffix=\"\" "
+           "speed=\"1Gf\" bw=\"1Gbps\" lat=\"1us\" " +
+           more + "/>\n</zone>";
+  };
+  contains(refusal(written("flat_many.xml", cluster("radical=\"0-9999\""))), "10000 hosts");
+  contains(refusal(written("flat_huge.xml", cluster("radical=\"0-999999999\""))),
+           ":5: <cluster c>");
+  contains(refusal(written("flat_topology.xml", cluster("radical=\"0-3\" topology=\"CUBE\""))),
+           "flat_topology.xml");
+  contains(refusal(written("flat_speed.xml",
+                           "<zone id=\"w\" routing=\"Full\"><zone id=\"v\" routing=\"Full\">"
+                           "<host id=\"a\" speed=\"-1Gf\"/></zone></zone>")),
+           "positive");
+  contains(refusal(written("flat_prop.xml",
+                           "<zone id=\"w\" routing=\"Full\"><zone id=\"v\" routing=\"Full\">\n"
+                           "<host id=\"a\" speed=\"1Gf\"><prop id=\"tandem:memroy\" "
+                           "value=\"8GB\"/></host></zone></zone>")),
+           ":5: <prop tandem:memroy>");
+  contains(refusal(written("flat_profile.xml",
+                           "<zone id=\"w\" routing=\"Full\">\n<host id=\"a\" speed=\"1Gf\" "
+                           "speed_file=\"absent.profile\"/></zone>")),
+           "absent.profile");
+  contains(refusal(written("flat_fails.xml",
+                           "<zone id=\"w\" routing=\"Full\"><zone id=\"v\" routing=\"Full\">\n"
+                           "<host id=\"a\" speed=\"1Gf\" state_file=\"f\"/></zone></zone>")),
+           "nothing fails in tandem");
+}
+
+}  // namespace test::flattened_test
+}  // namespace tandem::sim
