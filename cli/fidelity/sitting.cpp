@@ -83,8 +83,8 @@ std::string recorded_way(const RunWay& way, const std::string& tcp) {
 
 study::Recording record(const study::Configuration& configuration, const RunWay& way,
                         const SittingOptions& options, Subcommands& commands) {
-  const std::string own = study::Recording::file_name(
-      configuration.name(), recorded_way(way, options.tcp), way.over_tcp);
+  const std::string own = study::Recording::file_name(configuration.name(),
+                                                      recorded_way(way, options.tcp), way.over_tcp);
   const fs::path folder = make_folder(options.folder / "sittings" / own);
   const auto file = [&](const std::string& name) { return folder / name; };
   const SittingFiles files{

@@ -117,8 +117,8 @@ class Exchange {
   // when the step begins, so two ranks may add the same chunks of each other. Additions are
   // appended after all transfers of the step if it has such a pair, and in an exchange made by
   // `among`: a rank delivers what the level before has copied to it where it sends that on, and
-  // would wait there for additions appended earlier. Throw logic_error for a chunk of a rank that
-  // is the target of two merges, and for a copy.
+  // would wait there for additions appended earlier. Within a step, `merge` throws logic_error for
+  // a chunk that is a target of the step already, and `copy` always does.
   void begin_step();
   void end_step();
   // `to`'s chunks = `from`'s: a transfer. Throws logic_error if `from`'s hold nothing.
