@@ -101,7 +101,7 @@ int accept_any_certificate(int /*verified*/, X509_STORE_CTX* /*chain*/) { return
 struct Tls::State {
   Key key{};
   bool is_server = false;
-  bool has_key = true;  // false: an unauthenticated connection
+  bool has_key = true;     // false: an unauthenticated connection
   bool is_shaken = false;  // the handshake is done
   Role self = Role::worker;
   Role peer = Role::worker;    // of a client: the server's role
@@ -227,8 +227,7 @@ struct Tls::State {
         break;
       case SSL_R_WRONG_VERSION_NUMBER:
         fault =
-            "it uses no key; start it with --key FILE, or leave --key out here if both are on one "
-            "machine";
+            "it uses no key; start it with --key FILE, or, on one machine, leave --key out here";
         if (is_server) send_alert(socket);
         break;
       default:
@@ -255,7 +254,7 @@ struct Tls::State {
     const unsigned long code = ERR_peek_error();
     const bool end = ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
     fault = drain_errors();
-    if (!is_shaken) explain(code);
+    if (has_key && !is_shaken) explain(code);
     return end ? Progress::closed : Progress::failed;
   }
 };

@@ -9,8 +9,8 @@
 namespace tandem::exec {
 
 inline constexpr const char* kOnlyPeerHasKey =
-    "it uses a key and this side none; start both with the same --key FILE, or leave --key out "
-    "there, too, if both are on one machine";
+    "it uses a key and this side none; start both with the same --key FILE, or, on one machine, "
+    "both without";
 
 // Whether `bytes` begin with a TLS record (RFC 8446, 5.1): content type 20 to 23, version 3.x.
 inline bool begins_tls(std::span<const std::byte> bytes) {
