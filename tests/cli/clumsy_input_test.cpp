@@ -14,8 +14,10 @@ namespace {
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-Words plan_words(const Words& more, const std::string& platform = "pair.xml") {
-  Words words{"plan", "--platform", platform, "--model", "tiny.json", "--out", "out.json"};
+Words plan_words(const Words& more, const std::string& strategy = "tensor",
+                 const std::string& platform = "pair.xml") {
+  Words words{"plan",       "--platform", platform, "--model", "tiny.json",
+              "--strategy", strategy,     "--out",  "out.json"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -42,20 +44,20 @@ TEST_CASE("cli/clumsy input: an unknown model or platform gets the nearest name,
 
 TEST_CASE("cli/clumsy input: choices match in any case of letters, formats by their bits") {
   const Kitchen bench;
-  const auto made = [&](const Words& more) {
-    bench.must(plan_words(more));
+  const auto made = [&](const Words& more, const std::string& strategy = "tensor") {
+    bench.must(plan_words(more, strategy));
     return bench.read("out.json");
   };
   CHECK(made({"--dtype", "Q8_0"}) == made({"--dtype", "q8_0"}));
-  CHECK(made({"--strategy", "Tensor"}) == made({"--strategy", "tensor"}));
+  CHECK(made({}, "Tensor") == made({}, "tensor"));
   CHECK(made({"--cache-type", "F16"}) == made({"--cache-type", "f16"}));
   check_refused(bench, plan_words({"--dtype", "4bit"}), 2, "; 4 bits: q4_0, q4_k or q4_k_m");
   check_refused(bench, plan_words({"--dtype", "int8"}), 2, "; 8 bits: q8_0\n");
   check_refused(bench, plan_words({"--dtype", "fp16"}), 2, "; 16 bits: f16 or bf16");
   check_refused(bench, plan_words({"--dtype", "7"}), 2, "q5_k_m\n");
-  check_refused(bench, plan_words({"--dtype", "F16, 8bit", "--strategy", "auto"}), 2,
+  check_refused(bench, plan_words({"--dtype", "F16, 8bit"}, "auto"), 2,
                 "'8bit', expected one of f32, ");
-  check_refused(bench, plan_words({"--strategy", "tensr"}), 1, "did you mean 'tensor'?");
+  check_refused(bench, plan_words({}, "tensr"), 1, "did you mean 'tensor'?");
 }
 
 TEST_CASE("cli/clumsy input: a number that is none gets an example") {
@@ -69,15 +71,16 @@ TEST_CASE("cli/clumsy input: a number that is none gets an example") {
 
 TEST_CASE("cli/clumsy input: lists may have blanks") {
   const Kitchen bench;
-  const auto made = [&](const Words& more) {
-    bench.must(plan_words(more));
+  const auto made = [&](const Words& more, const std::string& strategy = "tensor") {
+    bench.must(plan_words(more, strategy));
     return bench.read("out.json");
   };
   CHECK(made({"--devices", " desk , sofa"}) == made({"--devices", "desk,sofa"}));
   CHECK(made({"--allreduce", "star, ring"}) == made({"--allreduce", "star,ring"}));
-  CHECK(made({"--partition", "1 : 3"}) == made({"--partition", "1:3"}));
-  CHECK(made({"--strategy", "pipeline", "--groups", "desk / sofa"}) ==
-        made({"--strategy", "pipeline", "--groups", "desk/sofa"}));
+  // The plan keeps the words of the flag.
+  CHECK(replaced(made({"--partition", "1 : 3"}), "1 : 3", "1:3") == made({"--partition", "1:3"}));
+  CHECK(made({"--groups", "desk / sofa"}, "pipeline") ==
+        made({"--groups", "desk/sofa"}, "pipeline"));
   check_refused(bench, plan_words({"--allreduce", "star,ring,tree"}), 1, "star,ring,tree");
   bench.must({"sweep", "--platform", "pair.xml", "--model", "tiny.json", "--evaluator", "analytic",
               "--vary", "link.latency=1ms, 2ms", "--out", "s.csv", "--quiet"});
@@ -122,7 +125,7 @@ TEST_CASE("cli/clumsy input: links on no route are not asked about") {
   bench.write("cable.xml",
               replaced(bench.read("pair.xml"), "<link ",
                        "<link id=\"unused\" bandwidth=\"1Gbps\" latency=\"1us\"/>\n    <link "));
-  bench.must(plan_words({}, "cable.xml"));
+  bench.must(plan_words({}, "tensor", "cable.xml"));
   const Json json =
       Json::parse(bench.good({"whatif", "out.json", "--json", "--evaluator", "analytic"}));
   std::string changes;
