@@ -52,16 +52,15 @@ TEST_CASE("cli/search: to the end is never slower than a limited search" *
     Words words;
     double seconds;
   };
-  for (const auto& [words, seconds] :
-       {Known{{"plan", "--model", "gpt2-l", "--platform", "home4", "--prompt-tokens", "64",
-               "--new-tokens", "16"},
-              6.8912964096001215},
-        Known{{"plan", "--model", "tinyllama-1.1b", "--platform", "flat3", "--prompt-tokens", "64",
-               "--new-tokens", "32"},
-              68.6029960432483}}) {
-    CAPTURE(words);
+  for (const Known& known : {Known{{"plan", "--model", "gpt2-l", "--platform", "home4",
+                                    "--prompt-tokens", "64", "--new-tokens", "16"},
+                                   6.8912964096001215},
+                             Known{{"plan", "--model", "tinyllama-1.1b", "--platform", "flat3",
+                                    "--prompt-tokens", "64", "--new-tokens", "32"},
+                                   68.6029960432483}}) {
+    CAPTURE(known.words);
     const auto found = [&](const Words& more) {
-      Words all = words;
+      Words all = known.words;
       all.insert(all.end(), {"--strategy=auto", "--json", "--out", "plan.json"});
       all.insert(all.end(), more.begin(), more.end());
       const Json plan = Json::parse(bench.good(all));
@@ -69,7 +68,7 @@ TEST_CASE("cli/search: to the end is never slower than a limited search" *
     };
     const double to_the_end = found({"--seconds", "0"});
     CHECK_FALSE(Json::parse(bench.read("plan.json")).contains("search"));
-    CHECK(to_the_end <= seconds * (1.0 + 1e-6));
+    CHECK(to_the_end <= known.seconds * (1.0 + 1e-6));
     CHECK(to_the_end <= found({"--evaluations", "40"}) * (1.0 + 1e-3));
   }
 }
@@ -100,8 +99,7 @@ TEST_CASE("cli/search: the usual request has 512 and 128 tokens, or what the con
   CHECK(lengths("bert-l", {}) == std::pair(512, 0));
   CHECK(lengths("gpt2-l", {"--prompt-tokens", "1000"}) == std::pair(1000, 24));
   CHECK(lengths("gpt2-l", {"--new-tokens", "1000"}) == std::pair(24, 1000));
-  const auto [prompt, generated] = lengths("tiny.json", {});
-  CHECK(prompt >= generated);
+  CHECK(lengths("tiny.json", {}) == std::pair(103, 25));
   CHECK(contains(bench.good({"plan", "--model", "gpt2-l", "--platform", "home4", "--strategy",
                              "local", "--prompt-tokens", "1000"}),
                  "shortened to the model's context of 1024"));
