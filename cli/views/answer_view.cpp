@@ -1,77 +1,96 @@
 #include "cli/views/answer_view.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <ostream>
-#include <tuple>
+#include <string>
 #include <vector>
 
+#include "advice/prediction.hpp"
 #include "cli/flags/outcome.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
-#include "model/cluster/variation.hpp"
-#include "model/predict/analytic.hpp"
+#include "model/predict/bottleneck.hpp"
 #include "model/transformer/format_choice.hpp"
-#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
 namespace {
 
 using model::Seconds;
 
-// The lane of a device that is busy longest in a step.
-struct Busiest {
-  model::LaneKind lane = model::LaneKind::cpu;
-  model::DeviceIndex device = 0;
-  model::DeviceIndex peer = -1;  // of a channel
+// A part of what new tokens, or the prompt, wait for.
+struct Part {
   double seconds = 0.0;
+  const model::Waiting* largest = nullptr;
+  std::size_t count = 0;
 };
 
-Busiest busiest_of(const std::vector<model::Span>& spans) {
-  std::map<std::tuple<model::LaneKind, model::DeviceIndex, model::DeviceIndex>, double> busy;
-  for (const model::Span& span : spans)
-    busy[{span.lane, span.device, span.peer}] += span.end - span.start;
-  Busiest most;
-  for (const auto& [lane, seconds] : busy) {
-    if (seconds > most.seconds)
-      most = {std::get<0>(lane), std::get<1>(lane), std::get<2>(lane), seconds};
+std::string noun_of(model::WaitCause cause) {
+  switch (cause) {
+    case model::WaitCause::compute:
+      return "computing";
+    case model::WaitCause::copying:
+      return "copying messages";
+    case model::WaitCause::disk:
+      return "reading weights from disk";
+    case model::WaitCause::latency:
+      return "latency of links";
+    case model::WaitCause::overhead:
+      return "overhead of messages";
+    case model::WaitCause::bandwidth:
+      return "bandwidth of links";
   }
-  return most;
+  return "";
+}
+
+std::string remedy_of(model::WaitCause cause) {
+  switch (cause) {
+    case model::WaitCause::compute:
+      return "faster devices, or weights in fewer bits (--dtype)";
+    case model::WaitCause::disk:
+      return "more memory for weights, weights in fewer bits (--dtype), or a faster disk";
+    case model::WaitCause::latency:
+      return "links with less latency (a cable instead of Wi-Fi), or fewer devices";
+    case model::WaitCause::bandwidth:
+      return "links with more bandwidth, or messages in fewer bits (--wire-type)";
+    case model::WaitCause::copying:
+    case model::WaitCause::overhead:
+      return "fewer devices, or messages in fewer bits (--wire-type)";
+  }
+  return "";
 }
 
 }  // namespace
 
 std::string bottleneck_text(const planner::Plan& plan) {
-  const bool generates = plan.workload.new_tokens > 1;
-  const auto middle =
-      static_cast<std::int32_t>(plan.workload.prompt_tokens + plan.workload.new_tokens / 2);
-  const model::TaskGraph graph = planner::find_strategy(plan.strategy)
-                                     .lower(plan, generates ? planner::decode_batch(middle)
-                                                            : planner::prompt_batch(plan.workload));
-  model::OneStep step(graph);
-  const model::Cluster cluster = model::without_variation(plan.cluster);
-  model::RunRecorder recorder(cluster, plan.master, /*keep_spans=*/true);
-  model::evaluate_analytic(cluster, plan.cost_model(), step, recorder);
-  const double seconds = recorder.metrics().ttft_s;
-  const Busiest most = busiest_of(recorder.trace().spans);
-  if (most.seconds <= 0.0 || seconds <= 0.0) return "";
-  const auto name = [&](model::DeviceIndex d) {
-    return cluster.devices()[static_cast<std::size_t>(d)].name;
-  };
-  std::string text = std::string("Bottleneck of ") + (generates ? "new tokens" : "the prompt");
-  std::string remedy;
-  if (most.lane == model::LaneKind::cpu) {
-    text += ": computing on " + name(most.device);
-    remedy = "a faster device in its place, or weights in fewer bits (--dtype)";
-  } else if (most.lane == model::LaneKind::disk) {
-    text += ": the disk of " + name(most.device);
-    remedy = "more memory for weights, weights in fewer bits (--dtype), or a faster disk";
-  } else {
-    text += ": messages from " + name(most.device) + " to " + name(most.peer);
-    remedy = "links with less latency or more bandwidth";
+  const model::Bottleneck found = study::bottleneck_of(plan, study::EvaluatorKind::analytic);
+  const bool generates = !found.token.empty();
+  const std::vector<model::Waiting>& waiting = generates ? found.token : found.prompt;
+  double total = 0.0;
+  std::map<model::WaitCause, Part> parts;
+  for (const model::Waiting& one : waiting) {
+    total += one.seconds;
+    Part& part = parts[one.cause];
+    part.seconds += one.seconds;
+    ++part.count;
+    if (part.largest == nullptr || one.seconds > part.largest->seconds) part.largest = &one;
   }
-  return text + ", " + model::fixed(std::min(100.0, 100.0 * most.seconds / seconds), 0) +
-         "% of the time. What would help most: " + remedy + ".";
+  if (total <= 0.0) return "";
+  const auto most =
+      std::ranges::max_element(parts, {}, [](const auto& entry) { return entry.second.seconds; });
+  const auto percent = [total](double seconds) {
+    return model::fixed(100.0 * seconds / total, 0) + '%';
+  };
+  const Part& part = most->second;
+  std::string text = std::string("Bottleneck of ") + (generates ? "new tokens" : "the prompt") +
+                     ": " + noun_of(most->first) + ", " + percent(part.seconds) + " of the time";
+  if (most->first != model::WaitCause::latency) {
+    text += part.count == 1
+                ? " (" + part.largest->what + ")"
+                : " (" + part.largest->what + " alone " + percent(part.largest->seconds) + ")";
+  }
+  return text + ". What would help most: " + remedy_of(most->first) + ".";
 }
 
 void print_answer(const planner::Plan& plan, const model::Result& predicted,

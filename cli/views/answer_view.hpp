@@ -19,8 +19,8 @@ void print_answer(const planner::Plan& plan, const model::Result& predicted,
                   const std::optional<study::Choice>& choice, std::size_t platform_devices,
                   const std::string& shortened, std::ostream& out);
 
-// Describes the part of a device that is busy longest in a step (of a new token in the middle of
-// the request, or of the prompt where there is none), and what would shorten the step.
+// Describes what the critical path of a new token (of the prompt, where there is none) waits for
+// most, and what would shorten it. Links are taken as not shared.
 [[nodiscard]] std::string bottleneck_text(const planner::Plan& plan);
 
 }  // namespace tandem::cli

@@ -57,7 +57,9 @@ class CriticalPath {
       at = before;
     }
     std::vector<Waiting> waiting;
-    for (const auto& [what, seconds] : seconds_) waiting.push_back({what, seconds});
+    waiting.reserve(seconds_.size());
+    for (const auto& [part, seconds] : seconds_)
+      waiting.push_back({part.first, part.second, seconds});
     std::stable_sort(waiting.begin(), waiting.end(),
                      [](const Waiting& a, const Waiting& b) { return a.seconds > b.seconds; });
     return waiting;
@@ -115,11 +117,15 @@ class CriticalPath {
         run_.cluster.devices()[static_cast<std::size_t>(action(i).device)].name;
     if (action(i).lane == LaneKind::cpu) {
       const bool copy = action(i).kind == TaskKind::capture || action(i).kind == TaskKind::deliver;
-      seconds_[(copy ? "copying messages of " : "compute of ") + device] += seconds;
+      if (copy) {
+        seconds_[{WaitCause::copying, "copying messages of " + device}] += seconds;
+      } else {
+        seconds_[{WaitCause::compute, "compute of " + device}] += seconds;
+      }
       return;
     }
     if (action(i).lane == LaneKind::disk) {
-      seconds_["disk of " + device] += seconds;
+      seconds_[{WaitCause::disk, "disk of " + device}] += seconds;
       return;
     }
     Route way = route(i);
@@ -127,13 +133,15 @@ class CriticalPath {
     const double latency = std::min(seconds, way.latency.value());
     const double overhead = std::min(
         seconds - latency, message_overhead(run_.costs, action(i), Bytes{span(i).bytes}).value());
-    seconds_["latency of links"] += latency;
-    if (overhead > 0.0) seconds_["message overhead of " + device] += overhead;
+    seconds_[{WaitCause::latency, "latency of links"}] += latency;
+    if (overhead > 0.0)
+      seconds_[{WaitCause::overhead, "message overhead of " + device}] += overhead;
     const auto busiest = std::max_element(
         way.hops.begin(), way.hops.end(),
         [&](const Hop& a, const Hop& b) { return occupation(i, a) < occupation(i, b); });
     if (busiest != way.hops.end())
-      seconds_["bandwidth of " + link(*busiest).name] += seconds - latency - overhead;
+      seconds_[{WaitCause::bandwidth, "bandwidth of " + link(*busiest).name}] +=
+          seconds - latency - overhead;
   }
 
   [[nodiscard]] const Link& link(const Hop& hop) const {
@@ -155,7 +163,7 @@ class CriticalPath {
   std::vector<ActionIndex> lane_before_;
   // By link and direction: the time that the step's messages take of it.
   std::map<std::pair<LinkIndex, Direction>, double> occupied_;
-  std::map<std::string, double> seconds_;
+  std::map<std::pair<WaitCause, std::string>, double> seconds_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 // What a run waits for: the critical path of its prompt and of one new token.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,11 @@
 
 namespace tandem::model {
 
+enum class WaitCause : std::uint8_t { compute, copying, disk, latency, overhead, bandwidth };
+
 // One thing that time on the critical path goes to.
 struct Waiting {
+  WaitCause cause = WaitCause::compute;
   std::string what;  // "compute of laptop", "copying messages of desktop", "bandwidth of wifi",
                      // "latency of links"
   double seconds = 0.0;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/model/model_fixtures.hpp"
-#include "tests/support/collective_fixture.hpp"
+#include "tests/support/plain_clusters.hpp"
 
 namespace tandem::model::cluster_edit_test {
 namespace {
