@@ -91,8 +91,9 @@ Matrix asked_matrix(const Options& options, study::Half half) {
   }
   if (matrix.wanted.empty())
     throw Error(
-        "flag '--only': '" + only + "' with way '" + asked +
-        "' names no configuration, expected a part of a name; see 'tandem fidelity --list'");
+        "flag '--only': '" + only + "' with way '" + asked + "' names no configuration" +
+        (matrix.skipped.empty() ? "" : " that can be run (" + matrix.skipped.front() + ")") +
+        ", expected a part of a name; see 'tandem fidelity --list'");
   return matrix;
 }
 
@@ -110,8 +111,10 @@ std::string joined(const std::set<std::string>& values) {
 // What the page is of. Several values where recordings differ.
 std::vector<std::pair<std::string, std::string>> facts_of(
     const std::vector<study::Recording>& recordings, std::size_t configurations) {
+  std::set<std::string> distinct;
+  for (const study::Recording& one : recordings) distinct.insert(one.configuration);
   std::vector<std::pair<std::string, std::string>> rows{
-      {"configurations", std::to_string(recordings.size()) + " recorded of " +
+      {"configurations", std::to_string(distinct.size()) + " recorded of " +
                              std::to_string(configurations) + " in this half of the matrix"}};
   for (const auto& [key, title] :
        {std::pair("recorder", "recorded by"), std::pair("machine", "machine"),

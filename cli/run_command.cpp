@@ -175,7 +175,6 @@ planner::InferenceRequest sample_of(const Options& options, const planner::Plan&
 
 Job planned_job(const Options& options, const std::filesystem::path& weights) {
   const std::string& path = options.positional(0);
-  check_is_plan(path);
   planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
   planner::Plan& plan = file.plan;
   check_outcome(options, plan.model);
@@ -363,6 +362,7 @@ int judge_drift(const Options& options, const RunMode& mode, double drift, doubl
 int run_command(const Arguments& arguments, std::ostream& out) {
   const auto start = exec::Clock::now();
   Options options(run_syntax(), arguments);
+  if (options.positionals() > 0) check_is_plan(options.positional(0));
   const std::filesystem::path weights = weights_of(options.required("weights"));
   const bool quiet = options.has("quiet");
   if (quiet)

@@ -221,8 +221,9 @@ constexpr std::string_view kTestbedNote =
     "<p>Messages crossed the kernel's TCP over the platform's links, and time was the wall "
     "clock's. "
     "Devices are slower than in the emulated runs, so that this machine has room for all "
-    "of them: compare a deviation with its own prediction only. Each run begins with new "
-    "connections, whose first messages wait for TCP's windows; predictions know no TCP.</p>\n";
+    "of them: compare a deviation with its own prediction only. Predictions know no TCP: with the "
+    "system's, each run begins with new connections, whose first messages wait for its "
+    "windows.</p>\n";
 
 // How far the predictions of one group are off: summary, charts, by factor, kind and lane.
 std::string deviations(const Recordings& all) {

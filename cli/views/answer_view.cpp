@@ -51,12 +51,13 @@ std::string remedy_of(model::WaitCause cause) {
     case model::WaitCause::disk:
       return "more memory for weights, weights in fewer bits (--dtype), or a faster disk";
     case model::WaitCause::latency:
-      return "links with less latency (a cable instead of Wi-Fi), or fewer devices";
+      return "links with less latency (a cable instead of Wi-Fi), or fewer devices where memory "
+             "allows";
     case model::WaitCause::bandwidth:
       return "links with more bandwidth, or messages in fewer bits (--wire-type)";
     case model::WaitCause::copying:
     case model::WaitCause::overhead:
-      return "fewer devices, or messages in fewer bits (--wire-type)";
+      return "fewer devices where memory allows, or messages in fewer bits (--wire-type)";
   }
   return "";
 }

@@ -48,6 +48,9 @@ std::vector<Endpoint> parse_hosts(std::string_view text, const std::string& sour
     }
     std::size_t d = 0;
     while (d < devices.size() && devices[d].name != name) ++d;
+    if (d == devices.size() && name.find_first_of(kBlanks) != std::string::npos)
+      throw Error(where + ": " + quoted_text(line) +
+                  ", expected 'device-name host:port' with a device of the plan");
     if (d == devices.size()) {
       throw Error(where + ": device " + quoted_text(name) +
                   " is not in the plan, expected one of '" + devices.front().name + "' to '" +

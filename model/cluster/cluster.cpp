@@ -60,6 +60,11 @@ void add_name(Names& names, const std::string& name, std::size_t index, std::str
   const std::string subject = std::string(what) + " '" + one_line(name.substr(0, kShown)) + "'";
   if (const std::string fault = fault_of_name(name); !fault.empty())
     throw Error(subject + ": a name with " + fault + "; rename it");
+  // Lists of hosts have a device's name at the beginning of a line, and comments.
+  if (what == "device" && (name.starts_with(' ') || name.ends_with(' ')))
+    throw Error(subject + ": a name with a blank at its beginning or end; rename it");
+  if (what == "device" && name.find('#') != std::string::npos)
+    throw Error(subject + ": a name with a #, which begins a comment in lists of hosts; rename it");
   if (!names.emplace(name, static_cast<std::int32_t>(index)).second) {
     throw Error(subject + ": the name is given twice, expected unique names; rename one of them");
   }

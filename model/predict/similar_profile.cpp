@@ -27,7 +27,11 @@ void imitate(const KindRate& measured, const KindRate& of_reference, KindRate& r
   KindRate similar = measured;
   for (RatePoint& point : similar.points) {
     const double stated = roofline(of_reference, point.intensity);
-    if (stated > 0.0) point.seconds_per_byte *= roofline(rate, point.intensity) / stated;
+    if (stated <= 0.0) continue;
+    const double factor = roofline(rate, point.intensity) / stated;
+    point.seconds_per_byte *= factor;
+    // Rows are computing, which bounds the most intense of the points.
+    if (&point == &similar.points.back()) similar.row_s *= factor;
   }
   rate = std::move(similar);
 }

@@ -250,8 +250,6 @@ model::Device read_host(const XmlDocument& document, xml_node node, const Assume
                   {"prop", "disk"});
   model::Device device;
   device.name = read_id(document, node);
-  if (device.name.find('#') != std::string::npos)
-    document.fail(node, "has a # in its id, which begins a comment in lists of hosts; rename it");
   const auto speed = model::parse_flops(with_unit(speed_text(document, node), "f"),
                                         document.where(node) + " speed");
   require_positive(document, node, "speed", speed.value());

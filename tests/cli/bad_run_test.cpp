@@ -61,10 +61,9 @@ TEST_CASE("cli/bad input: what run takes is given in another's place") {
   check_refused(bench, {"run", "tiny", "--weights", "tiny", "--emulate"}, 1,
                 "argument plan.json: 'tiny': a folder, expected a plan");
   check_refused(bench, {"run", "tiny.json", "--weights", "tiny", "--emulate"}, 1,
-                "tiny.json: the document is an object, expected one that begins with \"schema\": "
-                "\"tandem.plan/");
+                "tiny.json: a model's config.json, expected a plan");
   check_refused(bench, {"run", "--weights", "tiny.json", "--prompt", "x"}, 1,
-                "flag '--weights': tiny.json: neither a folder nor a GGUF file, expected one");
+                "flag '--weights': tiny.json: neither a folder nor a GGUF file, expected a folder");
 }
 
 TEST_CASE("cli/bad input: flag values of run and worker") {

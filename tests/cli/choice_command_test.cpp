@@ -416,8 +416,10 @@ TEST_CASE("cli/choice: --devices names those that are used, or finds the fewest"
     CAPTURE(refused[1]);
     CHECK(bench.run(with(refused)).code == 2);
   }
-  for (const Words& unknown : {Words{"--devices", "device1,"}, Words{"--devices", "9"},
-                               Words{"--devices", "device1,device2", "--master", "device0"}}) {
+  const Outcome outside = bench.run(with({"--devices", "device1,device2", "--master", "device0"}));
+  CHECK(outside.code == 2);
+  CHECK(contains(outside.err, "not among"));
+  for (const Words& unknown : {Words{"--devices", "device1,"}, Words{"--devices", "9"}}) {
     CAPTURE(unknown[1]);
     const Outcome outcome = bench.run(with(unknown));
     CHECK(outcome.code == 1);

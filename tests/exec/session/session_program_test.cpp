@@ -143,10 +143,9 @@ TEST_CASE("exec/program: at measured pace messages cost what was measured, not w
   // 0.2 s a message, so a first token takes at least as much where the profile is believed.
   home.write("slow.json", test::replaced(home.read("profile.json"), "\"overhead_s\": 1.5e-05",
                                          "\"overhead_s\": 0.2"));
-  home.must({"plan",         "--platform",  "pair.xml",  "--model",         "tiny.json",
-             "--strategy",   "tensor",      "--profile", "slow.json",       "--strategy",
-             "tensor",       "--partition", "equal",     "--prompt-tokens", "5",
-             "--new-tokens", "1",           "--out",     "slow-plan.json",  "--quiet"});
+  home.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--strategy", "tensor",
+             "--profile", "slow.json", "--partition", "equal", "--prompt-tokens", "5",
+             "--new-tokens", "1", "--out", "slow-plan.json", "--quiet"});
   const auto ttft_s = [&](const std::string& pace) {
     std::vector<std::string> words =
         Home::run_words("slow-plan.json", {"--emulate", "--pace", pace, "--out", pace + ".json"});

@@ -20,7 +20,14 @@ TEST_CASE("model/file kind: every kind is known by how it begins") {
   CHECK(kind_of_file("<?xml version='1.0'?>\n<platform version=\"4.1\">") == kPlatformKind);
   CHECK(kind_of_file("# workers\n\nlaptop 10.0.0.2:7392 # fast\n") == kHostsKind);
   CHECK(kind_of_file("laptop\tlocal") == kHostsKind);
-  CHECK(kind_of_file("GGUF\x03") == "a GGUF file");
+  CHECK(kind_of_file(std::string_view("GGUF\3\0\0\0", 8)) == "a GGUF file");
+}
+
+TEST_CASE("model/file kind: the outermost object of JSON decides, in any order of keys") {
+  CHECK(kind_of_file("{\"profiles\": [{\"schema\": \"tandem.profile/3\", \"model_type\": 1}], "
+                     "\"schema\": \"tandem.plan/7\"}") == kPlanKind);
+  CHECK(kind_of_file("{\"model\": {\"model_type\": \"llama\"}, \"text\": \"tandem.plan/7\"}")
+            .empty());
 }
 
 TEST_CASE("model/file kind: what is none of them is left to its parser") {

@@ -204,6 +204,9 @@ TEST_CASE("model/cluster: each broken invariant costs one line that names it") {
   CHECK(
       contains(message([](Parts& p) { p.devices[1].name = "a"; }), "device 'a': the name is giv"));
   CHECK(contains(message([](Parts& p) { p.devices[1].name = ""; }), "a name with 0 bytes"));
+  for (const char* name : {" b", "b "})
+    CHECK(contains(message([&](Parts& p) { p.devices[1].name = name; }), "a name with a blank at"));
+  CHECK(contains(message([](Parts& p) { p.devices[1].name = "b#1"; }), "a name with a #"));
   CHECK(contains(message([](Parts& p) { p.routers = {"a"}; }), "router 'a': the name is given tw"));
   CHECK(contains(message([](Parts& p) { p.links.push_back(p.links[0]); }), "link 'l': the name"));
   CHECK(contains(message([](Parts& p) { p.devices[0].cores = 0; }), "device 'a': cores is 0"));

@@ -70,6 +70,13 @@ TEST_CASE("model/similar_profile: a device is as far from its roofline as the re
   }
 }
 
+TEST_CASE("model/similar_profile: what a product costs by row is computing, and scaled as such") {
+  ReferenceProcessor known = reference();
+  known.profile.rate[static_cast<std::size_t>(TaskKind::ffn_up)].row_s = 1e-6;
+  const DeviceProfile similar = similar_profile(device(0.25, 1.0), known);
+  CHECK(similar.rate_of(TaskKind::ffn_up, WeightFormat::f32)->row_s == doctest::Approx(4e-6));
+}
+
 TEST_CASE("model/similar_profile: it is known as a guess, wider than what was measured") {
   const DeviceProfile similar = similar_profile(device(1.0, 1.0), reference());
   CHECK(is_similar(similar));
