@@ -181,7 +181,7 @@ TEST_CASE("cli/served: what does not go together, or can't be run, is refused") 
   CHECK(idle.code == 0);
   CHECK(idle.err.find("no prompt of the workload is a text") != std::string::npos);
   check_refused(bench, simulate({"--tokenizer", "tiny"}), 2, "without '--workload'");
-  check_refused(bench, simulate({"--schedule", "served.json"}), 1, "tandem.result/7");
+  check_refused(bench, simulate({"--schedule", "served.json"}), 1, "a plan, expected a result");
   check_refused(bench, simulate({"--workload", "requests.jsonl", "--schedule", "x.json"}), 2,
                 "with '--schedule'");
   check_refused(bench, with(run(served), {"--prompt", "hi"}), 2, "with '--workload'");

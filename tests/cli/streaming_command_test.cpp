@@ -184,8 +184,9 @@ TEST_CASE(
     "cli/plan: the program's memory counts, as a profile says or a constant where none does") {
   const Kitchen bench;
   const auto program = [&](const Words& more) {
-    Words words{"plan",       "--platform", "pair.xml", "--model",   "tiny.json",
-                "--strategy", "local",      "--out",    "plan.json", "--json"};
+    Words words{"plan",       "--platform", "pair.xml",        "--model", "tiny.json",
+                "--strategy", "local",      "--prompt-tokens", "64",      "--new-tokens",
+                "32",         "--out",      "plan.json",       "--json"};
     words.insert(words.end(), more.begin(), more.end());
     return Json::parse(bench.good(words))["devices"][0]["program_bytes"].get<double>();
   };
