@@ -22,7 +22,7 @@ std::string_view first_number(std::string_view text) {
 
 std::string format_named(const std::string& text, const std::vector<std::string_view>& known,
                          const std::string& more) {
-  const std::string name = model::lower_case(text);
+  std::string name = model::lower_case(text);
   if (std::ranges::find(known, name) != known.end()) return name;
   const std::string_view bits = first_number(text);
   std::string all;

@@ -171,10 +171,12 @@ void add_loopback(const ComparedResult& prediction, const ComparedResult& run,
   if (run.result.origin != ResultOrigin::measured || run.result.devices.size() < 2 ||
       setting(run.result, "transport") != "TCP, not encrypted")
     return;
-  lines.push_back(joined({"messages were ", run.label,
-                          " over this machine's loopback, as without a key, and ", prediction.label,
-                          " over the platform's links: unless these are the loopback's, only "
-                          "bytes and memory are comparable"}));
+  constexpr std::string_view kComparable =
+      " over the platform's links: unless these are the loopback's, only bytes and memory are "
+      "comparable";
+  lines.push_back(
+      joined({"messages were ", run.label, " over this machine's loopback, as without a key, and ",
+              prediction.label, kComparable}));
 }
 
 void add_other_processors(const ComparedResult& prediction, const ComparedResult& run,

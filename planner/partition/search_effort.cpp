@@ -5,6 +5,8 @@
 namespace tandem::planner {
 namespace {
 
+// The search that this thread works for, so that no loop over alternatives need be given it.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 thread_local SearchEffort* current = nullptr;
 
 }  // namespace

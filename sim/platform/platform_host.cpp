@@ -215,7 +215,8 @@ void check_assumed(const std::map<std::string, std::string>& values) {
                   "memory=8GiB; correct the name");
     }
     if (!(number > 0.0))
-      throw Error(subject + ": " + value + ", expected more than 0; correct the value");
+      throw Error(std::string(subject).append(": ").append(value).append(
+          ", expected more than 0; correct the value"));
   }
 }
 

@@ -205,8 +205,9 @@ TEST_CASE("planner/collective: bytes of 30,240 bytes, for all and for the master
 
 TEST_CASE(
     "planner/collective: hierarchical takes 2 (l_in + S/B) + 2 (l_out + S/B), 2 (G - 1) S far") {
-  for (const auto& [homes, members] :
-       std::vector<std::pair<int, int>>{{2, 2}, {3, 2}, {2, 4}, {4, 2}}) {
+  for (const auto& sizes : std::vector<std::pair<int, int>>{{2, 2}, {3, 2}, {2, 4}, {4, 2}}) {
+    const int homes = sizes.first;
+    const int members = sizes.second;
     CAPTURE(homes);
     CAPTURE(members);
     const model::Cluster cluster = homes_of(homes, members, 0.5e-3, 10e-3, 1e6);
