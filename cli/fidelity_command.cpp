@@ -84,7 +84,8 @@ Matrix asked_matrix(const Options& options, study::Half half) {
       return obstacle.empty();
     });
     if (way == run_ways().end()) {
-      matrix.skipped.push_back(one.name().append(": ").append(asked).append(": ").append(obstacle));
+      matrix.skipped.push_back(
+          std::string(one.name()).append(": ").append(asked).append(": ").append(obstacle));
     } else {
       matrix.wanted.push_back({std::move(one), &*way});
     }
