@@ -147,17 +147,32 @@ void check_code(Connection& guest, const std::string& code, int tries_left,
     throw Error(guest.peer() + ": did not accept this device's proof");
 }
 
+// Sends the guest's proof and returns the host's verdict. The proof lets the
+// peer test one code, so the Error of any failure advises against typing the same code again.
+CodeVerdict verdict_of(Connection& host, const CodeResponse& response, const Patience& patience) {
+  std::string fault;
+  try {
+    send(host, response, patience);
+    const auto verdict = receive<CodeVerdict>(host, patience);
+    if (verdict.accepted == kYes || verdict.accepted == kNo) return verdict;
+    fault = host.peer() + ": answered the code with neither yes nor no";
+  } catch (const Error& error) {
+    fault = error.what();
+  }
+  throw Error(fault +
+              "; the code may have been tried by somebody in between; start `tandem pair --listen` "
+              "again for a new code");
+}
+
 void answer_host(Connection& host, const std::string& code, const Patience& patience) {
   const auto challenge = receive<CodeChallenge>(host, patience);
   const CodeAnswer answer = answer_code(code, challenge.salt, challenge.keeper);
   const ChannelBinding binding = channel_binding(host);
-  send(host,
-       CodeResponse{
-           .guest = answer.public_value,
-           .proof = proof_of("guest", answer.secret, challenge, answer.public_value, binding)},
-       patience);
-  const auto verdict = receive<CodeVerdict>(host, patience);
-  if (verdict.accepted != kYes)
+  const CodeResponse response{
+      .guest = answer.public_value,
+      .proof = proof_of("guest", answer.secret, challenge, answer.public_value, binding)};
+  const CodeVerdict verdict = verdict_of(host, response, patience);
+  if (verdict.accepted == kNo)
     throw WrongCode(host.peer() + ": the code is not the one of that device",
                     std::to_integer<int>(verdict.tries_left));
   if (!same_bytes(verdict.proof,
@@ -165,7 +180,8 @@ void answer_host(Connection& host, const std::string& code, const Patience& pati
     throw Error(
         host.peer() +
         ": took the code without proving that it has it, so it is not the device that shows "
-        "it; no key was taken; check the address and pair again with a new code");
+        "it; no key was taken; check the address and start `tandem pair --listen` again for a new "
+        "code");
   send(host, kYes, patience);
 }
 

@@ -333,6 +333,32 @@ TEST_CASE("pairing: a host that accepts without knowing the code gives no key to
   CHECK_FALSE(guest.key.has_value());
 }
 
+TEST_CASE("pairing: a host that has the proof and gives no verdict may have tried the code") {
+  if (!has_code_agreement()) return;
+  const PairingTimes soon{.conversation = milliseconds(1000), .person = milliseconds(1000)};
+  CodeKeeper other("0000-0000");
+  for (const char* ending : {"closes", "half a verdict", "no verdict", "is silent"}) {
+    CAPTURE(ending);
+    const std::string name = ending;
+    const Guest guest = guest_of(
+        [&](Raw& raw) {
+          raw.send(bytes_of(kByCode));
+          raw.send({other.salt().begin(), other.salt().end()});
+          raw.send({other.public_value().begin(), other.public_value().end()});
+          static_cast<void>(raw.receive(16 + kResponseBytes));
+          if (name == "half a verdict") raw.send(std::vector<std::byte>(kVerdictBytes / 2));
+          if (name == "no verdict") raw.send(std::vector<std::byte>(kVerdictBytes, std::byte{7}));
+          if (name == "is silent") static_cast<void>(raw.receive(1));
+        },
+        soon);
+    CHECK(contains(guest.error,
+                   "the code may have been tried by somebody in between; start "
+                   "`tandem pair --listen` again for a new code"));
+    CHECK(guest.tries_left == -1);
+    CHECK_FALSE(guest.key.has_value());
+  }
+}
+
 TEST_CASE("pairing: a host that says nothing, says garbage or leaves is one error") {
   if (!has_code_agreement()) return;
   const PairingTimes soon{.conversation = milliseconds(200), .person = milliseconds(200)};
