@@ -3,6 +3,7 @@
 #include "exec/pairing/pairing.hpp"
 
 #include <doctest/doctest.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -46,15 +47,16 @@ class Host {
       : done_(std::async(std::launch::async, [this, proof, times, time] {
           return offer_key(
               socket_, key, proof, within(time, &stop_),
-              [this](const std::string& line) {
+              [this](const std::string& line, bool is_guess) {
                 const std::lock_guard lock(mutex_);
                 rejected_.push_back(line);
+                guesses_ += is_guess ? 1 : 0;
               },
               times);
         })) {}
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
-  ~Host() { stop_.cancel("the test ends"); }
+  ~Host() { stop(); }
 
   [[nodiscard]] const Endpoint& endpoint() const { return socket_.endpoint(); }
   // What it ends with: "" if a guest has the key.
@@ -65,6 +67,11 @@ class Host {
     const std::lock_guard lock(mutex_);
     return rejected_;
   }
+  [[nodiscard]] int guesses() {
+    const std::lock_guard lock(mutex_);
+    return guesses_;
+  }
+  void stop() { stop_.cancel("the test ends"); }
   const Key key = random_key();
 
  private:
@@ -72,6 +79,7 @@ class Host {
   Cancellation stop_;
   std::mutex mutex_;
   std::vector<std::string> rejected_;
+  int guesses_ = 0;
   std::future<std::string> done_;
 };
 
@@ -93,6 +101,8 @@ struct Guest {
     }
   }
 };
+
+const PairingProof kAgrees{.code = "", .confirm = [](const FingerprintQuestion&) { return true; }};
 
 PairingProof code(const std::string& text) { return {.code = text, .confirm = {}}; }
 
@@ -181,13 +191,13 @@ TEST_CASE("pairing: codes are eight digits, uniform, and typed with or without t
 
 TEST_CASE("pairing: by fingerprint, persons on both devices see the same and agree") {
   std::string there;
-  Host host({.code = "", .confirm = [&](const std::string& shown) {
-               there = shown;
+  Host host({.code = "", .confirm = [&](const FingerprintQuestion& shown) {
+               there = shown.fingerprint;
                return true;
              }});
   std::string here;
-  const Guest guest(host.endpoint(), {.code = "", .confirm = [&](const std::string& shown) {
-                                        here = shown;
+  const Guest guest(host.endpoint(), {.code = "", .confirm = [&](const FingerprintQuestion& shown) {
+                                        here = shown.fingerprint;
                                         return true;
                                       }});
   CHECK(host.end().empty());
@@ -197,24 +207,93 @@ TEST_CASE("pairing: by fingerprint, persons on both devices see the same and agr
   CHECK(here.size() == 39);
 }
 
-TEST_CASE("pairing: a fingerprint that one person rejects gives no key") {
+TEST_CASE("pairing: a fingerprint that one person rejects gives no key, and the host goes on") {
   for (const bool at_host : {false, true}) {
     CAPTURE(at_host);
-    Host host({.code = "", .confirm = [&](const std::string&) { return !at_host; }});
+    int asked = 0;
+    Host host({.code = "", .confirm = [&](const FingerprintQuestion& question) {
+                 CHECK(contains(question.peer, "127.0.0.1:"));
+                 return ++asked > 1 || !at_host;
+               }});
     const Guest guest(host.endpoint(),
-                      {.code = "", .confirm = [&](const std::string&) { return at_host; }});
-    CHECK(contains(host.end(), "fingerprints differ"));
+                      {.code = "", .confirm = [&](const FingerprintQuestion&) { return at_host; }});
     CHECK(contains(guest.error, "fingerprints differ"));
     CHECK_FALSE(guest.key.has_value());
+    CHECK(Guest(host.endpoint(), kAgrees).key == host.key);
+    CHECK(host.end().empty());
+    REQUIRE(host.rejected().size() == 1);
+    CHECK(contains(host.rejected()[0], "fingerprints differ"));
   }
+}
+
+TEST_CASE("pairing: strangers that leave, say no or wait do not end a host that asks its person") {
+  // Compares until something happens or time is up, and agrees to the last guest only.
+  int asked = 0;
+  const PairingProof proof{
+      .code = "", .confirm = [&](const FingerprintQuestion& question) {
+        if (++asked == 4) return true;
+        for (;;) {
+          const auto left = std::chrono::ceil<milliseconds>(question.deadline - Clock::now());
+          if (left.count() <= 0) throw Error("nothing was typed");
+          pollfd peer{.fd = question.descriptor, .events = POLLIN, .revents = 0};
+          if (::poll(&peer, 1, static_cast<int>(left.count())) > 0) question.watch();
+        }
+      }};
+  Host host(proof, {.conversation = milliseconds(5000), .person = milliseconds(1500)});
+  const auto begin = Clock::now();
+  const auto greeted = [&] {
+    Raw raw(host.endpoint());
+    raw.send(bytes_of("tandem pair 1 f\n"));
+    static_cast<void>(raw.receive(16));
+    return raw;
+  };
+  { const Raw leaves = greeted(); }
+  {
+    Raw refuses = greeted();
+    refuses.send({std::byte{'n'}});
+    CHECK(refuses.is_closed());
+  }
+  CHECK(Clock::now() - begin < milliseconds(1500));
+  {
+    Raw waits = greeted();
+    waits.send({std::byte{'y'}});
+    CHECK(waits.is_closed());
+  }
+  CHECK(Guest(host.endpoint(), kAgrees).key == host.key);
+  CHECK(host.end().empty());
+  REQUIRE(host.rejected().size() == 3);
+  CHECK(contains(host.rejected()[0], "closed the connection"));
+  CHECK(contains(host.rejected()[1], "fingerprints differ"));
+  CHECK(contains(host.rejected()[2], "nothing was typed"));
+  CHECK(host.guesses() == 0);
+}
+
+TEST_CASE("pairing: a host without a person ends") {
+  Host host({.code = "", .confirm = [](const FingerprintQuestion&) -> bool {
+               throw Error("standard input: ended");
+             }});
+  CHECK_FALSE(Guest(host.endpoint(), kAgrees).key.has_value());
+  CHECK(host.end() == "standard input: ended");
+}
+
+TEST_CASE("pairing: a guest waits for its greeting until the host is done with a silent one") {
+  if (!has_code_agreement()) return;
+  Host host(code(kCode), {.conversation = milliseconds(1000)});
+  std::vector<Raw> silent;
+  silent.emplace_back(host.endpoint());
+  const PairingTimes times{.conversation = milliseconds(400)};
+  const Guest guest(host.endpoint(), code(kCode), times);
+  CHECK(guest.error.empty());
+  CHECK(guest.key == host.key);
+  CHECK(host.end().empty());
 }
 
 TEST_CASE("pairing: somebody in between changes the fingerprints") {
   std::vector<std::string> seen;
   std::mutex mutex;
-  const PairingProof proof{.code = "", .confirm = [&](const std::string& shown) {
+  const PairingProof proof{.code = "", .confirm = [&](const FingerprintQuestion& shown) {
                              const std::lock_guard lock(mutex);
-                             seen.push_back(shown);
+                             seen.push_back(shown.fingerprint);
                              return false;
                            }};
   Host host(proof);
@@ -230,7 +309,8 @@ TEST_CASE("pairing: somebody in between changes the fingerprints") {
     static_cast<void>(far.receive(1));
   }
   CHECK_FALSE(guest.get().key.has_value());
-  CHECK_FALSE(host.end().empty());
+  host.stop();
+  CHECK(host.end() == "the test ends");
   REQUIRE(seen.size() == 2);
   CHECK(seen[0] != seen[1]);
 }
@@ -238,8 +318,7 @@ TEST_CASE("pairing: somebody in between changes the fingerprints") {
 TEST_CASE("pairing: devices that prove in different ways say so") {
   if (!has_code_agreement()) return;
   Host host(code(kCode));
-  const Guest guest(host.endpoint(),
-                    {.code = "", .confirm = [](const std::string&) { return true; }});
+  const Guest guest(host.endpoint(), kAgrees);
   CHECK(contains(guest.error, "start both with --fingerprint"));
   CHECK_FALSE(guest.key.has_value());
 }
@@ -254,6 +333,7 @@ TEST_CASE("pairing: the code gives the key, also after two wrong ones and guests
   CHECK(guest.error.empty());
   CHECK(guest.key == host.key);
   CHECK(host.end().empty());
+  CHECK(host.guesses() == 2);
   REQUIRE(host.rejected().size() == 3);
   CHECK(contains(host.rejected()[1], "a wrong code, 1 try is left"));
   CHECK(contains(host.rejected()[2], "closed the connection"));
@@ -268,7 +348,9 @@ TEST_CASE("pairing: three wrong codes void it, and the right one comes too late"
     CHECK_FALSE(guest.key.has_value());
   }
   CHECK(contains(host.end(), "a wrong code, the third, so the code is void"));
-  const PairingTimes soon{.conversation = milliseconds(300), .person = milliseconds(300)};
+  const PairingTimes soon{.conversation = milliseconds(300),
+                          .person = milliseconds(300),
+                          .greeting = milliseconds(300)};
   CHECK_FALSE(Guest(host.endpoint(), code(kCode), soon).key.has_value());
 }
 
@@ -361,7 +443,9 @@ TEST_CASE("pairing: a host that has the proof and gives no verdict may have trie
 
 TEST_CASE("pairing: a host that says nothing, says garbage or leaves is one error") {
   if (!has_code_agreement()) return;
-  const PairingTimes soon{.conversation = milliseconds(200), .person = milliseconds(200)};
+  const PairingTimes soon{.conversation = milliseconds(200),
+                          .person = milliseconds(200),
+                          .greeting = milliseconds(400)};
   const Guest silent = guest_of([](Raw& raw) { static_cast<void>(raw.receive(100)); }, soon);
   CHECK((contains(silent.error, "in time") || contains(silent.error, "closed")));
   const Guest garbled =
