@@ -68,8 +68,7 @@ TEST_CASE("pairing: strangers that leave, say no or wait do not end a host that 
           if (::poll(&peer, 1, static_cast<int>(left.count())) > 0) question.watch();
         }
       }};
-  Host host(proof, {.conversation = milliseconds(5000), .person = milliseconds(1500)});
-  const auto begin = Clock::now();
+  Host host(proof, {.conversation = milliseconds(5000), .person = milliseconds(3000)});
   const auto greeted = [&] {
     Raw raw(host.endpoint());
     raw.send(bytes_of("tandem pair 1 f\n"));
@@ -82,7 +81,6 @@ TEST_CASE("pairing: strangers that leave, say no or wait do not end a host that 
     refuses.send({std::byte{'n'}});
     CHECK(refuses.is_closed());
   }
-  CHECK(Clock::now() - begin < milliseconds(1500));
   {
     Raw waits = greeted();
     waits.send({std::byte{'y'}});
