@@ -62,7 +62,7 @@ std::optional<std::string> typed_line(const std::string& question, const TypingW
   for (;;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(watch.deadline - exec::Clock::now()).count();
-    if (left <= 0) throw Error("standard input: nothing was typed in time; start it again");
+    if (left <= 0) throw Error("standard input: nothing was typed in time; pair again");
     std::array<pollfd, 2> set{{{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0},
                                {.fd = watch.descriptor, .events = POLLIN, .revents = 0}}};
     if (::poll(set.data(), set.size(), static_cast<int>(left)) <= 0) continue;

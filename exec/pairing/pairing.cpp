@@ -147,8 +147,8 @@ void check_code(Connection& guest, const std::string& code, int tries_left,
     throw Error(guest.peer() + ": did not accept this device's proof");
 }
 
-// Sends the guest's proof and returns the host's verdict. The proof lets the
-// peer test one code, so the Error of any failure advises against typing the same code again.
+// Sends the guest's proof and returns the host's verdict. The proof lets the peer test one code, so
+// the Error of any failure asks for a new one.
 CodeVerdict verdict_of(Connection& host, const CodeResponse& response, const Patience& patience) {
   std::string fault;
   try {

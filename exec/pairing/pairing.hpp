@@ -63,8 +63,8 @@ class WrongCode : public Error {
 using OnRejected = std::function<void(const std::string& line, bool is_guess)>;
 
 // Serves guests one after another until one has stored `key`; returns its address. A guest that
-// fails, whose fingerprint a person rejects, or is not confirmed in time, costs a call of
-// `on_rejected` and nothing else. Throws Error after kPairingTries wrong proofs, if `confirm` finds
+// fails, that a person rejects, or that is not confirmed in time costs a call of `on_rejected` and
+// nothing else. Throws Error after kPairingTries wrong proofs, if `confirm` finds
 // no person, if a guest was sent the key and did not say that it stored it, and when patience ends.
 // Nothing but the guest that proved itself is sent the key.
 [[nodiscard]] std::string offer_key(const ListenSocket& socket, const Key& key,
