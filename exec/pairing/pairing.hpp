@@ -64,9 +64,9 @@ using OnRejected = std::function<void(const std::string& line, bool is_guess)>;
 
 // Serves guests one after another until one has stored `key`; returns its address. A guest that
 // fails, that a person rejects, or that is not confirmed in time costs a call of `on_rejected` and
-// nothing else. Throws Error after kPairingTries wrong proofs, if `confirm` finds
-// no person, if a guest was sent the key and did not say that it stored it, and when patience ends.
-// Nothing but the guest that proved itself is sent the key.
+// nothing else. Throws Error after kPairingTries wrong proofs, if `confirm` finds no person, if a
+// guest was sent the key and did not say that it stored it, and when patience ends. Nothing but the
+// guest that proved itself is sent the key.
 [[nodiscard]] std::string offer_key(const ListenSocket& socket, const Key& key,
                                     const PairingProof& proof, const Patience& patience,
                                     const OnRejected& on_rejected, const PairingTimes& times = {});
