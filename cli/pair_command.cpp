@@ -1,9 +1,11 @@
 // tandem pair: the key of a group of devices, to another device.
 
 #include <poll.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -29,6 +31,7 @@ namespace {
 
 constexpr std::chrono::minutes kListening{5};
 constexpr std::chrono::minutes kTyping{3};
+constexpr std::chrono::seconds kComparing{2};
 constexpr std::size_t kMostTyped = 200;
 
 Syntax pair_syntax() {
@@ -44,18 +47,34 @@ Syntax pair_syntax() {
                 {"fingerprint", "", "compare a fingerprint on both devices, without a code"}}};
 }
 
+// What ends or interrupts the wait for a line.
+struct TypingWatch {
+  exec::Clock::time_point deadline = exec::Clock::now() + kTyping;
+  int descriptor = -1;  // when it is readable, `check` is called; -1: none
+  std::function<void()> check{};
+};
+
 // The next line of standard input without its end; nothing at the end of input. Throws Error if
-// nothing is typed within kTyping, or too much.
-std::optional<std::string> typed_line(const std::string& question) {
+// nothing is typed in time, or too much, and what `watch` throws.
+std::optional<std::string> typed_line(const std::string& question, const TypingWatch& watch = {}) {
   std::cerr << question << std::flush;
-  const auto end = exec::Clock::now() + kTyping;
   std::string line;
   for (;;) {
     const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(end - exec::Clock::now()).count();
-    if (left <= 0) throw Error("standard input: nothing was typed in 3 minutes; start it again");
-    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-    if (::poll(&input, 1, static_cast<int>(left)) <= 0) continue;
+        std::chrono::ceil<std::chrono::milliseconds>(watch.deadline - exec::Clock::now()).count();
+    if (left <= 0) throw Error("standard input: nothing was typed in time; pair again");
+    std::array<pollfd, 2> set{{{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0},
+                               {.fd = watch.descriptor, .events = POLLIN, .revents = 0}}};
+    if (::poll(set.data(), set.size(), static_cast<int>(left)) <= 0) continue;
+    if (set[1].revents != 0) {
+      try {
+        watch.check();
+      } catch (const Error&) {
+        std::cerr << std::endl;  // ends the question's line
+        throw;
+      }
+    }
+    if (set[0].revents == 0) continue;
     char c = 0;
     const ssize_t got = ::read(STDIN_FILENO, &c, 1);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
@@ -67,19 +86,31 @@ std::optional<std::string> typed_line(const std::string& question) {
   }
 }
 
-bool confirm_fingerprint(const std::string& fingerprint, std::ostream& out) {
-  out << "fingerprint: " << fingerprint << std::endl;
+// Asks again for a yes that comes faster than anybody compares: it was meant for the question
+// before, about another device.
+bool confirm_fingerprint(const exec::FingerprintQuestion& question, std::ostream& out) {
+  const bool is_terminal = ::isatty(STDIN_FILENO) != 0;
+  if (is_terminal) ::tcflush(STDIN_FILENO, TCIFLUSH);
+  out << "fingerprint: " << question.fingerprint << std::endl;
+  const auto asked = exec::Clock::now();
   for (;;) {
     const std::optional<std::string> answer =
-        typed_line("Does the other device show the same fingerprint? [y/n] ");
+        typed_line("Does the device at " + question.peer +
+                       " show the same fingerprint, in ALL eight groups? [y/n] ",
+                   {.deadline = question.deadline,
+                    .descriptor = question.descriptor,
+                    .check = question.watch});
     if (!answer) throw Error("standard input: ended without an answer, expected y or n");
-    if (*answer == "y" || *answer == "yes") return true;
+    const bool is_compared = !is_terminal || exec::Clock::now() - asked >= kComparing;
+    if (is_compared && (*answer == "y" || *answer == "yes")) return true;
     if (*answer == "n" || *answer == "no") return false;
   }
 }
 
 exec::ConfirmFingerprint person_at(std::ostream& out) {
-  return [&out](const std::string& fingerprint) { return confirm_fingerprint(fingerprint, out); };
+  return [&out](const exec::FingerprintQuestion& question) {
+    return confirm_fingerprint(question, out);
+  };
 }
 
 int give_key(const exec::Endpoint& endpoint, const std::string& file, bool by_fingerprint,
@@ -95,9 +126,24 @@ int give_key(const exec::Endpoint& endpoint, const std::string& file, bool by_fi
   out << std::flush;
   LineLog log("tandem pair: ");
   exec::RejectionLog rejections([&log](const std::string& line) { log.write(line); });
-  const std::string guest =
-      exec::offer_key(socket, key, proof, {.deadline = exec::Clock::now() + kListening},
-                      [&](const std::string& line) { rejections.add(line, exec::Clock::now()); });
+  // Guesses are few and always shown; strangers without a guess are counted.
+  const auto on_rejected = [&](const std::string& line, bool is_guess) {
+    if (is_guess) {
+      log.write(line);
+    } else {
+      rejections.add(line, exec::Clock::now());
+    }
+  };
+  const auto settle = [&] { rejections.settle(exec::Clock::now() + exec::RejectionLog::kWindow); };
+  std::string guest;
+  try {
+    guest = exec::offer_key(socket, key, proof, {.deadline = exec::Clock::now() + kListening},
+                            on_rejected);
+  } catch (...) {
+    settle();
+    throw;
+  }
+  settle();
   out << "paired: " << guest << " has the key of " << file << '\n';
   return 0;
 }
@@ -125,11 +171,22 @@ void join_by_code(const exec::Endpoint& endpoint,
 
 int get_key(const exec::Endpoint& endpoint, const std::string& file, bool by_fingerprint,
             std::ostream& out) {
-  const auto store = [&](const exec::Key& key) { exec::write_key_file(file, key); };
-  if (by_fingerprint) {
-    exec::fetch_key(endpoint, {.code = "", .confirm = person_at(out)}, store);
-  } else {
-    join_by_code(endpoint, store);
+  bool is_written = false;
+  const auto store = [&](const exec::Key& key) {
+    exec::write_key_file(file, key);
+    is_written = true;
+  };
+  try {
+    if (by_fingerprint) {
+      exec::fetch_key(endpoint, {.code = "", .confirm = person_at(out)}, store);
+    } else {
+      join_by_code(endpoint, store);
+    }
+  } catch (const Error& fault) {
+    if (!is_written) throw;
+    throw Error(std::string(fault.what()) + "; " + file +
+                " was written all the same and has the key, though the other device does not know "
+                "it: keep it, or remove it and pair again");
   }
   out << file << ": the key of " << to_text(endpoint) << ", readable by its owner only\n";
   return 0;

@@ -11,6 +11,7 @@ tandem_tests(
     cli/cli_program.cpp
     cli/discover_command_test.cpp
     cli/pair_command_test.cpp
+    exec/pairing/fingerprint_test.cpp
     exec/pairing/pairing_test.cpp
   LIBRARIES tandem::exec Threads::Threads)
 target_include_directories(tandem_discovery_tests PRIVATE ${PROJECT_SOURCE_DIR})

@@ -109,7 +109,7 @@ class WrongProof : public Error {
   using Error::Error;
 };
 
-// A person has refused, or the key is gone without an answer: no other guest is served.
+// No person can answer, or the key is gone without an answer: no other guest is served.
 class PairingOver : public Error {
  public:
   using Error::Error;
@@ -147,17 +147,32 @@ void check_code(Connection& guest, const std::string& code, int tries_left,
     throw Error(guest.peer() + ": did not accept this device's proof");
 }
 
+// Sends the guest's proof and returns the host's verdict. The proof lets the peer test one code, so
+// the Error of any failure asks for a new one.
+CodeVerdict verdict_of(Connection& host, const CodeResponse& response, const Patience& patience) {
+  std::string fault;
+  try {
+    send(host, response, patience);
+    const auto verdict = receive<CodeVerdict>(host, patience);
+    if (verdict.accepted == kYes || verdict.accepted == kNo) return verdict;
+    fault = host.peer() + ": answered the code with neither yes nor no";
+  } catch (const Error& error) {
+    fault = error.what();
+  }
+  throw Error(fault +
+              "; the code may have been tried by somebody in between; start `tandem pair --listen` "
+              "again for a new code");
+}
+
 void answer_host(Connection& host, const std::string& code, const Patience& patience) {
   const auto challenge = receive<CodeChallenge>(host, patience);
   const CodeAnswer answer = answer_code(code, challenge.salt, challenge.keeper);
   const ChannelBinding binding = channel_binding(host);
-  send(host,
-       CodeResponse{
-           .guest = answer.public_value,
-           .proof = proof_of("guest", answer.secret, challenge, answer.public_value, binding)},
-       patience);
-  const auto verdict = receive<CodeVerdict>(host, patience);
-  if (verdict.accepted != kYes)
+  const CodeResponse response{
+      .guest = answer.public_value,
+      .proof = proof_of("guest", answer.secret, challenge, answer.public_value, binding)};
+  const CodeVerdict verdict = verdict_of(host, response, patience);
+  if (verdict.accepted == kNo)
     throw WrongCode(host.peer() + ": the code is not the one of that device",
                     std::to_integer<int>(verdict.tries_left));
   if (!same_bytes(verdict.proof,
@@ -165,7 +180,8 @@ void answer_host(Connection& host, const std::string& code, const Patience& pati
     throw Error(
         host.peer() +
         ": took the code without proving that it has it, so it is not the device that shows "
-        "it; no key was taken; check the address and pair again with a new code");
+        "it; no key was taken; check the address and start `tandem pair --listen` again for a new "
+        "code");
   send(host, kYes, patience);
 }
 
@@ -173,20 +189,42 @@ constexpr const char* kDiffer =
     ": the fingerprints differ, as they do if somebody is in between; no key was sent; pair again, "
     "over another network if it happens again";
 
-// The persons at both devices compare; the guest's answer goes first.
+// The persons at both devices compare; the guest's answer goes first. Throws PairingOver if this
+// device has no person.
 void compare_fingerprints(Connection& peer, const PairingProof& proof, bool is_host,
                           const PairingTimes& times, const Patience& whole) {
-  const std::string fingerprint = fingerprint_of(channel_binding(peer));
+  const Patience persons = within(times.person, whole);
+  std::byte theirs{};  // answer, once it is there
+  bool is_over = false;
+  const auto watch = [&] {
+    std::byte answer{};
+    try {
+      if (peer.read_some(std::span(&answer, 1)) == 0) return;
+    } catch (const Error&) {
+      is_over = true;
+      throw;
+    }
+    is_over = !is_host || theirs == kYes || answer != kYes;
+    if (is_over) throw Error(peer.peer() + kDiffer);
+    theirs = answer;
+  };
   bool same = false;
   try {
-    same = proof.confirm(fingerprint);
+    same = proof.confirm({.fingerprint = fingerprint_of(channel_binding(peer)),
+                          .peer = peer.peer(),
+                          .deadline = persons.deadline,
+                          .descriptor = peer.descriptor(),
+                          .watch = watch});
   } catch (const Error& fault) {
+    if (is_over || Clock::now() >= persons.deadline) throw;
     throw PairingOver(fault.what());
   }
   if (!is_host) send(peer, same ? kYes : kNo, within(times.conversation, whole));
-  const bool theirs = same && receive<std::byte>(peer, within(times.person, whole)) == kYes;
-  if (is_host) send(peer, same && theirs ? kYes : kNo, within(times.conversation, whole));
-  if (!same || !theirs) throw PairingOver(peer.peer() + kDiffer);
+  if (same && theirs != kYes)
+    theirs = receive<std::byte>(peer, is_host ? persons : within(times.person, whole));
+  const bool agreed = same && theirs == kYes;
+  if (is_host) send(peer, agreed ? kYes : kNo, within(times.conversation, whole));
+  if (!agreed) throw Error(peer.peer() + kDiffer);
 }
 
 void send_key(Connection& guest, const Key& key, const Patience& patience) {
@@ -219,8 +257,7 @@ void serve_guest(Connection& guest, const Key& key, const PairingProof& proof, i
 }  // namespace
 
 std::string offer_key(const ListenSocket& socket, const Key& key, const PairingProof& proof,
-                      const Patience& patience,
-                      const std::function<void(const std::string&)>& on_rejected,
+                      const Patience& patience, const OnRejected& on_rejected,
                       const PairingTimes& times) {
   int tries_left = kPairingTries;
   for (;;) {
@@ -238,12 +275,13 @@ std::string offer_key(const ListenSocket& socket, const Key& key, const PairingP
                     ", the third, so the code is void; start it again "
                     "for a new one");
       on_rejected(std::string(fault.what()) + ", " + std::to_string(tries_left) +
-                  (tries_left == 1 ? " try is left" : " tries are left"));
+                      (tries_left == 1 ? " try is left" : " tries are left"),
+                  /*is_guess=*/true);
     } catch (const PairingOver&) {
       throw;
     } catch (const std::exception& fault) {
       if (patience.cancellation != nullptr) patience.cancellation->check();
-      on_rejected(model::describe(fault));
+      on_rejected(model::describe(fault), /*is_guess=*/false);
     }
   }
 }
@@ -251,20 +289,21 @@ std::string offer_key(const ListenSocket& socket, const Key& key, const PairingP
 void fetch_key(const Endpoint& endpoint, const PairingProof& proof,
                const std::function<void(const Key&)>& store, const PairingTimes& times) {
   const Patience whole{.deadline = Clock::time_point::max()};
-  // The host may be busy with a guest that says nothing.
-  Patience patience = within(2 * times.conversation, whole);
+  const bool by_code = !proof.code.empty();
+  // The host may be busy with guests that say nothing, or with a person.
+  Patience patience =
+      within(by_code ? times.greeting : std::max(times.greeting, times.person), whole);
   Connection host = connect_unauthenticated(endpoint, patience);
   exchange_greetings(host, proof, patience);
-  if (proof.code.empty()) {
+  patience = within(times.conversation, whole);
+  if (by_code) {
+    answer_host(host, proof.code, patience);
+  } else {
     compare_fingerprints(host, proof, /*is_host=*/false, times, whole);
     patience = within(times.conversation, whole);
-  } else {
-    answer_host(host, proof.code, patience);
   }
-  auto key = receive<Key>(host, patience);
-  store(key);
-  send(host, kStored, patience);
-  OPENSSL_cleanse(key.data(), key.size());
+  store(receive<Key>(host, patience));
+  send(host, kStored, within(times.conversation, whole));  // a slow disk does not count
 }
 
 }  // namespace tandem::exec

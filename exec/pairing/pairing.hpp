@@ -24,8 +24,19 @@ namespace tandem::exec {
 
 inline constexpr int kPairingTries = 3;  // wrong answers until a code is void
 
-// Asks a person whether the other device shows the same fingerprint.
-using ConfirmFingerprint = std::function<bool(const std::string& fingerprint)>;
+// A person is to say whether the device at `peer` shows the same fingerprint.
+struct FingerprintQuestion {
+  std::string fingerprint;
+  std::string peer;            // its address
+  Clock::time_point deadline;  // of the answer
+  int descriptor;              // becomes readable when the peer sends something or leaves
+  // To be called when `descriptor` is readable. Throws Error if no answer is needed any more: the
+  // peer has left or its person said no.
+  std::function<void()> watch;
+};
+// Returns the answer. Passes on what `watch` throws, and throws Error at the deadline and if there
+// is no person.
+using ConfirmFingerprint = std::function<bool(const FingerprintQuestion& question)>;
 
 // The way of proof: by `code` if it is not empty, else by `confirm`.
 struct PairingProof {
@@ -35,7 +46,10 @@ struct PairingProof {
 
 struct PairingTimes {
   std::chrono::milliseconds conversation{10'000};  // all of one, without persons
-  std::chrono::milliseconds person{180'000};  // for the answer to `confirm` at the other device
+  std::chrono::milliseconds person{180'000};       // for the answers of both persons to `confirm`
+  // A guest's wait until a host that is busy with others greets it; by fingerprint `person`, if
+  // that is longer.
+  std::chrono::milliseconds greeting{60'000};
 };
 
 // The guest's code was not the host's. Either it was mistyped, or somebody is in between.
@@ -45,15 +59,17 @@ class WrongCode : public Error {
   int tries_left;  // that the peer grants
 };
 
+// A guest that was turned away. `is_guess`: by a wrong proof, which used one of the tries.
+using OnRejected = std::function<void(const std::string& line, bool is_guess)>;
+
 // Serves guests one after another until one has stored `key`; returns its address. A guest that
-// fails in another way than by a wrong proof costs a line to `on_rejected`, and nothing else.
-// Throws Error after kPairingTries wrong proofs, if a person says that fingerprints differ, if a
+// fails, that a person rejects, or that is not confirmed in time costs a call of `on_rejected` and
+// nothing else. Throws Error after kPairingTries wrong proofs, if `confirm` finds no person, if a
 // guest was sent the key and did not say that it stored it, and when patience ends. Nothing but the
 // guest that proved itself is sent the key.
 [[nodiscard]] std::string offer_key(const ListenSocket& socket, const Key& key,
                                     const PairingProof& proof, const Patience& patience,
-                                    const std::function<void(const std::string&)>& on_rejected,
-                                    const PairingTimes& times = {});
+                                    const OnRejected& on_rejected, const PairingTimes& times = {});
 
 // Joins the host at `endpoint`: one try. `store` takes the key of a host that proved itself, and
 // has kept it when it returns. Throws WrongCode, and Error (address, reason, remedy) for all else.

@@ -153,7 +153,7 @@ Message Connection::read_message(const Patience& patience) {
     read_all(head, patience);
   } catch (const Error&) {
     // An alert, the answer of a peer with a key, is shorter than a frame's header.
-    if (begins_tls(head)) throw Error(link_->name + ": " + kOnlyPeerHasKey);
+    if (!encrypted() && begins_tls(head)) throw Error(link_->name + ": " + kOnlyPeerHasKey);
     throw;
   }
   try {

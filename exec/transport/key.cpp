@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "model/base/descriptor.hpp"
 #include "model/base/error.hpp"
@@ -41,8 +42,30 @@ int digit(char c) {
   return -1;
 }
 
-bool write_line(int descriptor, const std::string& line) {
-  return ::write(descriptor, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+// Returns 0, or the error number of the system.
+int write_line(int descriptor, std::string_view line) {
+  while (!line.empty()) {
+    const ssize_t written = ::write(descriptor, line.data(), line.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
+    line.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+// Brings a file to the disk and closes it. Returns 0, or the error number of the system.
+int settle(model::Descriptor file) {
+  // Some file systems have no fsync.
+  const int fault = ::fsync(file.number()) != 0 && errno != EINVAL && errno != ENOSYS ? errno : 0;
+  const int closing = ::close(file.release()) != 0 && errno != EINTR ? errno : 0;
+  return fault != 0 ? fault : closing;
+}
+
+// A new file is lost with its folder's entry. Not every file system can do this, so it may fail.
+void settle_folder_of(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const model::Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.is_open()) static_cast<void>(::fsync(opened.number()));
 }
 
 }  // namespace
@@ -95,26 +118,29 @@ Key read_key_file(const std::filesystem::path& path) {
 }
 
 void write_key_file(const std::filesystem::path& path, const Key& key) {
-  const model::Descriptor file(
+  model::Descriptor file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!file.is_open()) {
     fail(path, std::string(std::strerror(errno)) + ", expected a new file; choose another name");
   }
-  if (!write_line(file.number(), line_of(key))) {
-    const std::string reason = std::strerror(errno);
+  int fault = write_line(file.number(), line_of(key));
+  if (fault == 0) fault = settle(std::move(file));
+  if (fault != 0) {
     ::unlink(path.c_str());
-    fail(path, "cannot write: " + reason + "; make room or choose another place");
+    fail(path, "cannot write: " + std::string(std::strerror(fault)) +
+                   "; make room or choose another place");
   }
+  settle_folder_of(path);
 }
 
 void generate_key_file(const std::filesystem::path& path) { write_key_file(path, random_key()); }
 
 int key_memory_file(const Key& key) {
   model::Descriptor file(::memfd_create("tandem-key", 0));
-  if (!file.is_open() || ::fchmod(file.number(), S_IRUSR | S_IWUSR) != 0 ||
-      !write_line(file.number(), line_of(key))) {
-    throw Error("key: no memory file: " + model::system_fault(errno, "free some memory"));
-  }
+  int fault = !file.is_open() || ::fchmod(file.number(), S_IRUSR | S_IWUSR) != 0 ? errno : 0;
+  if (fault == 0) fault = write_line(file.number(), line_of(key));
+  if (fault != 0)
+    throw Error("key: no memory file: " + model::system_fault(fault, "free some memory"));
   return file.release();
 }
 

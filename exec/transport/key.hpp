@@ -16,7 +16,8 @@ using Key = std::array<std::byte, 32>;
 // one line of 64 hexadecimal characters.
 [[nodiscard]] Key read_key_file(const std::filesystem::path& path);
 
-// Writes a new file of mode 0600. Throws Error if there is one or it cannot be written.
+// Writes a new file of mode 0600, which is on the disk on return. Throws Error if there is one or
+// it cannot be written.
 void write_key_file(const std::filesystem::path& path, const Key& key);
 void generate_key_file(const std::filesystem::path& path);  // of a random key
 

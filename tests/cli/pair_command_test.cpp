@@ -79,23 +79,54 @@ TEST_CASE("cli/pair: a key that cannot be written leaves no file, and the host k
   CHECK(has(bench.read("host.err"), "did not say that it stored it"));
 }
 
-TEST_CASE("cli/pair: by fingerprint, and a person who says nothing or no") {
+TEST_CASE("cli/pair: by fingerprint, after a guest that the person at the host rejects") {
   const Workbench bench;
-  for (const char* person : {"y\\n", "n\\n", ""}) {
-    CAPTURE(person);
-    const bool agrees = person[0] == 'y';
-    const Outcome outcome = bench.shell("rm -f *.key; answers='" + std::string(person) + "'" +
-                                        host("--fingerprint") + R"sh(
-      echo y | "$TANDEM" pair --join 127.0.0.1:$port --key board.key --fingerprint > join.out 2> err
+  const Outcome outcome = bench.shell(R"sh(answers='n\ny\n')sh" + host("--fingerprint") + R"sh(
+    for i in 1 2; do
+      echo y | "$TANDEM" pair --join 127.0.0.1:$port --key board$i.key --fingerprint > join.out 2> err
       echo "joined: $?"
-      wait $host
-      echo "host: $?"
-    )sh");
-    CHECK(has(outcome.out, agrees ? "joined: 0\nhost: 0\n" : "joined: 1\nhost: 1\n"));
-    CHECK(bench.has("board.key") == agrees);
-    const std::string shown = bench.read("join.out");
-    if (agrees) CHECK(has(bench.read("host.out"), shown.substr(0, shown.find('\n'))));
-  }
+    done
+    wait $host
+    echo "host: $?"
+    cmp home.key board2.key
+  )sh");
+  CHECK(outcome.out == "joined: 1\njoined: 0\nhost: 0\n");
+  CHECK_FALSE(bench.has("board1.key"));
+  const std::string shown = bench.read("join.out");
+  CHECK(has(bench.read("host.out"), shown.substr(0, shown.find('\n'))));
+  CHECK(has(bench.read("host.err"), "Does the device at 127.0.0.1:"));
+  CHECK(has(bench.read("host.err"), "fingerprints differ"));
+}
+
+TEST_CASE("cli/pair: by fingerprint, without a person") {
+  const Workbench bench;
+  const Outcome outcome = bench.shell("answers=''" + host("--fingerprint") + R"sh(
+    echo y | "$TANDEM" pair --join 127.0.0.1:$port --key board.key --fingerprint > join.out 2> err
+    echo "joined: $?"
+    wait $host
+    echo "host: $?"
+  )sh");
+  CHECK(outcome.out == "joined: 1\nhost: 1\n");
+  CHECK_FALSE(bench.has("board.key"));
+  CHECK(has(bench.read("host.err"), "ended without an answer"));
+}
+
+TEST_CASE("cli/pair: strangers do not hide wrong codes, and are counted at the end") {
+  if (!exec::has_code_agreement()) return;
+  const Workbench bench;
+  const Outcome outcome = bench.shell(host() + R"sh(
+    for i in 1 2 3 4 5 6 7; do bash -c "echo x > /dev/tcp/127.0.0.1/$port"; done
+    printf '0000-0000\n0000-0001\n%s\n' "$code" |
+      "$TANDEM" pair --join 127.0.0.1:$port --key board.key 2> err
+    wait $host
+    echo "host: $?"
+  )sh");
+  CHECK(has(outcome.out, "host: 0\n"));
+  const std::string log = bench.read("host.err");
+  CAPTURE(log);
+  CHECK(has(log, "a wrong code, 2 tries are left"));
+  CHECK(has(log, "a wrong code, 1 try is left"));
+  CHECK(has(log, "clients turned away: and 2 more"));
 }
 
 TEST_CASE("cli/pair: what it cannot do is one error, before anything is asked") {

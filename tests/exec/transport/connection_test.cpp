@@ -314,6 +314,17 @@ TEST_CASE("transport/connection: a listener that never answers costs the deadlin
   CHECK(seconds_since(start) < kAtOnce);
 }
 
+TEST_CASE("transport/connection: a frame cut off in its header is no TLS record under a key") {
+  for (const std::byte low : {std::byte{0x14}, std::byte{0x17}}) {  // 788 and 791 bytes
+    Connected pair = connect_pair(random_key());
+    pair.client.write_all(std::array{low, std::byte{3}}, within(milliseconds(5000)));
+    static_cast<void>(Connection(std::move(pair.client)));  // closes
+    CHECK(contains(
+        error_of([&] { static_cast<void>(pair.server.read_message(within(milliseconds(5000)))); }),
+        "closed the connection"));
+  }
+}
+
 TEST_CASE("transport/connection: cancelling ends connecting, accepting, reading at once") {
   const ListenSocket silent({.host = "127.0.0.1"}, true);
   Listener listener = local_listener(std::nullopt);

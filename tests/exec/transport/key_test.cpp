@@ -1,9 +1,12 @@
 #include "exec/transport/key.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -83,6 +86,22 @@ TEST_CASE("transport/key: a bad file is one error with its remedy") {
   const std::filesystem::path fifo = folder.path / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   CHECK(contains(error_of([&] { static_cast<void>(read_key_file(fifo)); }), "regular file"));
+}
+
+TEST_CASE("transport/key: a disk that takes half of a key leaves no file, and its reason") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path / "half.key";
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit half{.rlim_cur = 32, .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &half) == 0);
+  errno = 0;
+  const std::string fault = error_of([&] { write_key_file(path, random_key()); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, ignored);
+  CHECK(contains(fault, "cannot write: File too large"));
+  CHECK_FALSE(std::filesystem::exists(path));
 }
 
 TEST_CASE("transport/key: a memory file hands the key to a child by its number") {
