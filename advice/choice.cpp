@@ -247,6 +247,7 @@ class Search {
     for (bool moved = true; moved;) {
       moved = false;
       for (const Setting& next : neighbours(at)) {
+        if (planner::search_ended()) return at;
         if (answers_.seconds(next) >= answers_.seconds(at) * kWorthIt) continue;
         at = next;
         moved = true;
@@ -280,6 +281,7 @@ class Search {
     Setting start = all;
     const auto try_few = [&](const Setting& like, const std::vector<DeviceIndex>& best_last) {
       for (const Setting& few : best_few(like, best_last)) {
+        if (planner::search_ended()) return;
         if (answers_.seconds(few) < answers_.seconds(start) * kWorthIt) start = few;
       }
     };
@@ -287,7 +289,7 @@ class Search {
     if (all.strategy->sharding.is_local()) return start;
     for (const std::vector<DeviceIndex>& order : {slowest_first_, least_memory_first()}) {
       for (const DeviceIndex master : masters()) {
-        if (std::isfinite(answers_.seconds(start))) return start;
+        if (planner::search_ended() || std::isfinite(answers_.seconds(start))) return start;
         Setting like = all;
         like.master = master;
         try_few(like, order);
@@ -309,6 +311,7 @@ class Search {
     for (std::size_t format = 0; format < std::max<std::size_t>(1, question_.formats.size());
          ++format) {
       for (const Policy* const policy : policies(strategy)) {
+        if (planner::search_ended()) break;
         Setting all = everyone(strategy);
         all.format = format;
         all.policy = policy;
