@@ -504,6 +504,8 @@ Choice choose(const Question& question) {
   } else {
     found = ranked(std::move(found));
     if (!effort.ended()) choice.left_out = found.front()->left_out();
+    // Devices not evaluated before the end have no time, which would read as no plan.
+    if (effort.ended()) choice.left_out.clear();
   }
   choice.to_the_end = !effort.ended();
   for (Search* const one : found) {
