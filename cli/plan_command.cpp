@@ -261,7 +261,8 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
   const planner::Plan& plan = found.plan();
   const std::optional<Served>& served = found.served;
   const model::Result predicted = predicted_times(plan, served);
-  print_answer(plan, predicted, found.choice, found.platform_devices, shortened, out);
+  print_answer(plan, predicted, found.choice, found.objective, found.platform_devices, shortened,
+               out);
   print_plan(plan, show.file.value_or(""), out);
   if (found.choice) print_choice(*found.choice, out);
   print_predicted(predicted, out);
