@@ -12,6 +12,7 @@
 #include "cli/views/plan_view.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
+#include "model/cluster/cluster.hpp"
 #include "model/predict/bottleneck.hpp"
 #include "model/transformer/format_choice.hpp"
 #include "model/transformer/weight_format.hpp"
@@ -141,7 +142,10 @@ void print_answer(const planner::Plan& plan, const model::Result& predicted,
       out << ", then " << model::fixed(rate, rate < 10.0 ? 2 : 0) << " tokens a second; "
           << to_text(plan.workload) << " take " << to_text(Seconds{whole});
     }
-    out << (shortened.empty() ? "" : " (" + shortened + ")") << ".\n";
+    out << (shortened.empty() ? "" : " (" + shortened + ")");
+    if (const std::string varies = model::variation(plan.cluster); !varies.empty())
+      out << ", as if nothing varied (" << varies << ')';
+    out << ".\n";
     const double rest = request.end_s - request.arrival_s - request.ttft_s;
     const bool of_prompt = objective == planner::Objective::ttft ||
                            (objective == planner::Objective::request && request.ttft_s > rest);
