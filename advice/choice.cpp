@@ -81,18 +81,29 @@ class Search {
   [[nodiscard]] double seconds() { return best_ ? answers_.seconds(*best_) : planner::kNever; }
   [[nodiscard]] const Contender& contender() { return *answers_(*best_).contender; }
 
-  // Plans for all devices, with default sums and rough shares: for the order of searches.
+  // Plans for the fastest 2, 4, 8, ... devices and for all of them, with default sums and rough
+  // shares: for the order of searches. Few devices take the least time to plan for, so a search
+  // that ends early has tried them.
   void begin() {
     const Setting all = everyone(*strategy_);
-    if (std::isfinite(answers_.seconds(all))) best_ = all;
+    std::vector<Setting> sets = best_few(all, slowest_first_);
+    std::erase_if(sets, [](const Setting& few) {
+      return !std::has_single_bit(static_cast<std::size_t>(few.size()));
+    });
+    sets.push_back(all);
+    for (const Setting& set : sets) {
+      if (best_ && planner::search_ended()) return;
+      if (answers_.seconds(set) < seconds()) best_ = set;
+    }
   }
 
-  // Plans for all devices in full, which search() needs anyway if there is nothing else to choose.
-  void plan_everyone() {
+  // Plans in full for the best of the sets of begin(). All devices in full search() needs anyway if
+  // there is nothing else to choose.
+  void plan_best() {
     if (question_.formats.size() > 1 || policies(*strategy_).size() > 1) return;
-    Setting all = everyone(*strategy_);
-    all.thorough = true;
-    if (answers_.seconds(all) < seconds()) best_ = all;
+    Setting full = *best_;
+    full.thorough = true;
+    if (answers_.seconds(full) < seconds()) best_ = full;
   }
 
   // Searches devices, master, format and policy.
@@ -247,6 +258,7 @@ class Search {
     for (bool moved = true; moved;) {
       moved = false;
       for (const Setting& next : neighbours(at)) {
+        if (planner::search_ended()) return at;
         if (answers_.seconds(next) >= answers_.seconds(at) * kWorthIt) continue;
         at = next;
         moved = true;
@@ -280,6 +292,7 @@ class Search {
     Setting start = all;
     const auto try_few = [&](const Setting& like, const std::vector<DeviceIndex>& best_last) {
       for (const Setting& few : best_few(like, best_last)) {
+        if (planner::search_ended()) return;
         if (answers_.seconds(few) < answers_.seconds(start) * kWorthIt) start = few;
       }
     };
@@ -287,7 +300,7 @@ class Search {
     if (all.strategy->sharding.is_local()) return start;
     for (const std::vector<DeviceIndex>& order : {slowest_first_, least_memory_first()}) {
       for (const DeviceIndex master : masters()) {
-        if (std::isfinite(answers_.seconds(start))) return start;
+        if (planner::search_ended() || std::isfinite(answers_.seconds(start))) return start;
         Setting like = all;
         like.master = master;
         try_few(like, order);
@@ -309,6 +322,7 @@ class Search {
     for (std::size_t format = 0; format < std::max<std::size_t>(1, question_.formats.size());
          ++format) {
       for (const Policy* const policy : policies(strategy)) {
+        if (planner::search_ended()) break;
         Setting all = everyone(strategy);
         all.format = format;
         all.policy = policy;
@@ -465,7 +479,7 @@ Choice choose(const Question& question) {
   for (Search* const one : possible) {
     if (one->best() && one->seconds() * kHardlySlower <= least()) close.push_back(one);
   }
-  for_each(close, effort, threads, [](Search& one) { one.plan_everyone(); });
+  for_each(close, effort, threads, [](Search& one) { one.plan_best(); });
   sort_by_time(possible);
   for_each(possible, effort, threads, [](Search& one) { one.search(); });
   for_each(possible, effort, threads, [all = least()](Search& one) { one.gather(all); });
@@ -490,6 +504,8 @@ Choice choose(const Question& question) {
   } else {
     found = ranked(std::move(found));
     if (!effort.ended()) choice.left_out = found.front()->left_out();
+    // Devices not evaluated before the end have no time, which would read as no plan.
+    if (effort.ended()) choice.left_out.clear();
   }
   choice.to_the_end = !effort.ended();
   for (Search* const one : found) {

@@ -267,9 +267,9 @@ double Answers::seconds(const Setting& setting) {
     const Answer& of = (*this)(setting);
     return of.contender ? of.contender->seconds : std::numeric_limits<double>::infinity();
   };
-  if (known_.contains(setting.key())) return planned();
+  if (known_.contains(setting.key()) || planner::search_ended()) return planned();
   std::optional<PlanKey> like = plan_key(setting);
-  if (!like || planner::search_ended()) return planned();
+  if (!like) return planned();
   const auto known = std::ranges::find(known_plans_, *like, &std::pair<PlanKey, double>::first);
   if (known != known_plans_.end()) return known->second;
   return known_plans_.emplace_back(std::move(*like), planned()).second;

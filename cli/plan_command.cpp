@@ -179,6 +179,22 @@ void check_in_flight(const Options& options, const Served& served,
         "'--in-flight 1', or '--rounds 1'");
 }
 
+// Weights stream only where memory lacks, so a plan for one device shows before the search that
+// flags of streaming have no effect.
+void check_streaming_of_any(const Options& options, planner::Request request) {
+  if (!options.has("retain") && !options.has("release")) return;
+  request.strategy = "local";
+  request.partition = planner::kAutoPartition;
+  request.allreduce.reset();
+  request.tiles.reset();
+  request.head = planner::HeadPlacement::master;
+  request.candidates = 0;
+  request.wire = model::WireFormat::f32;
+  const auto answer = planner::make_plan(request);
+  if (const auto* const plan = std::get_if<planner::Plan>(&answer))
+    static_cast<void>(check_streaming(options, *plan));
+}
+
 // `--dtype` of one strategy.
 void set_formats(const Options& options, const std::string& strategy,
                  model::Transformer& transformer) {
@@ -261,7 +277,8 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
   const planner::Plan& plan = found.plan();
   const std::optional<Served>& served = found.served;
   const model::Result predicted = predicted_times(plan, served);
-  print_answer(plan, predicted, found.choice, found.platform_devices, shortened, out);
+  print_answer(plan, predicted, found.choice, found.objective, found.platform_devices, shortened,
+               out);
   print_plan(plan, show.file.value_or(""), out);
   if (found.choice) print_choice(*found.choice, out);
   print_predicted(predicted, out);
@@ -379,6 +396,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
         "flag '--decode-moves': auto compares plans by one request, expected q, kv or migrate with "
         "a workload of several");
   options.settle();
+  if (any) check_streaming_of_any(options, request);
 
   std::optional<study::Choice> choice;
   std::optional<MeasuredLoss> loss;

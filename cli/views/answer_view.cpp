@@ -9,10 +9,14 @@
 
 #include "advice/prediction.hpp"
 #include "cli/flags/outcome.hpp"
+#include "cli/views/plan_view.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
+#include "model/cluster/cluster.hpp"
 #include "model/predict/bottleneck.hpp"
 #include "model/transformer/format_choice.hpp"
+#include "model/transformer/weight_format.hpp"
+#include "model/transformer/wire_format.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -44,29 +48,50 @@ std::string noun_of(model::WaitCause cause) {
   return "";
 }
 
-std::string remedy_of(model::WaitCause cause) {
+double bits_of(model::WeightFormat format) {
+  const model::FormatBlock block = model::block_of(format);
+  return 8.0 * static_cast<double>(block.bytes) / static_cast<double>(block.elements);
+}
+
+// Whether `--dtype` has a format with fewer bits than some weights of `plan`.
+bool has_shorter_weights(const planner::Plan& plan) {
+  const std::vector<model::WeightFormat> used = plan.model.formats_used();
+  return std::ranges::any_of(model::kWeightFormats, [&](model::WeightFormat other) {
+    return model::is_for_writing(other) &&
+           std::ranges::any_of(
+               used, [other](model::WeightFormat one) { return bits_of(other) < bits_of(one); });
+  });
+}
+
+// What shortens the waiting, in words; without what `plan` already has.
+std::string remedy_of(model::WaitCause cause, const planner::Plan& plan) {
+  const bool weights = has_shorter_weights(plan);
+  const std::string messages =
+      plan.wire == model::WireFormat::q8_0 ? "" : ", or messages in fewer bits (--wire-type)";
   switch (cause) {
     case model::WaitCause::compute:
-      return "faster devices, or weights in fewer bits (--dtype)";
+      return std::string("faster devices") +
+             (weights ? ", or weights in fewer bits (--dtype)" : "");
     case model::WaitCause::disk:
-      return "more memory for weights, weights in fewer bits (--dtype), or a faster disk";
+      return std::string("more memory for weights") +
+             (weights ? ", weights in fewer bits (--dtype)," : "") + " or a faster disk";
     case model::WaitCause::latency:
       return "links with less latency (a cable instead of Wi-Fi), or fewer devices where memory "
              "allows";
     case model::WaitCause::bandwidth:
-      return "links with more bandwidth, or messages in fewer bits (--wire-type)";
+      return "links with more bandwidth" + messages;
     case model::WaitCause::copying:
     case model::WaitCause::overhead:
-      return "fewer devices where memory allows, or messages in fewer bits (--wire-type)";
+      return "fewer devices where memory allows" + messages;
   }
   return "";
 }
 
 }  // namespace
 
-std::string bottleneck_text(const planner::Plan& plan) {
+std::string bottleneck_text(const planner::Plan& plan, bool of_prompt) {
   const model::Bottleneck found = study::bottleneck_of(plan, study::EvaluatorKind::analytic);
-  const bool generates = !found.token.empty();
+  const bool generates = !found.token.empty() && !of_prompt;
   const std::vector<model::Waiting>& waiting = generates ? found.token : found.prompt;
   double total = 0.0;
   std::map<model::WaitCause, Part> parts;
@@ -91,13 +116,15 @@ std::string bottleneck_text(const planner::Plan& plan) {
                 ? " (" + part.largest->what + ")"
                 : " (" + part.largest->what + " alone " + percent(part.largest->seconds) + ")";
   }
-  return text + ". What would help most: " + remedy_of(most->first) + ".";
+  return text + ". What would help most: " + remedy_of(most->first, plan) + ".";
 }
 
 void print_answer(const planner::Plan& plan, const model::Result& predicted,
-                  const std::optional<study::Choice>& choice, std::size_t platform_devices,
-                  const std::string& shortened, std::ostream& out) {
-  const auto used = static_cast<std::size_t>(plan.cluster.size());
+                  const std::optional<study::Choice>& choice, planner::Objective objective,
+                  std::size_t platform_devices, const std::string& shortened, std::ostream& out) {
+  const auto used = static_cast<std::size_t>(std::ranges::count_if(
+      plan.devices,
+      [](const planner::DevicePlan& device) { return !device.share.layers.empty(); }));
   out << plan.model.name << " in " << model::format_name(plan.model) << " fits on "
       << (used == platform_devices
               ? used == 1 ? std::string("the device") : "all " + std::to_string(used) + " devices"
@@ -110,22 +137,30 @@ void print_answer(const planner::Plan& plan, const model::Result& predicted,
     const bool generates = !predicted.metrics.token_times_s.empty();
     out << (generates ? "First token after " : "Pass in ") << to_text(Seconds{request.ttft_s});
     if (!gaps.empty()) {
-      const double rate = static_cast<double>(gaps.size()) / (request.end_s - request.ttft_s);
+      const double whole = request.end_s - request.arrival_s;
+      const double rate = static_cast<double>(gaps.size()) / (whole - request.ttft_s);
       out << ", then " << model::fixed(rate, rate < 10.0 ? 2 : 0) << " tokens a second; "
-          << to_text(plan.workload) << " take " << to_text(Seconds{request.end_s});
+          << to_text(plan.workload) << " take " << to_text(Seconds{whole});
     }
-    out << (shortened.empty() ? "" : " (" + shortened + ")") << ".\n";
-    if (const std::string text = bottleneck_text(plan); !text.empty()) out << text << '\n';
+    out << (shortened.empty() ? "" : " (" + shortened + ")");
+    if (const std::string varies = model::variation(plan.cluster); !varies.empty())
+      out << ", as if nothing varied (" << varies << ')';
+    out << ".\n";
+    const double rest = request.end_s - request.arrival_s - request.ttft_s;
+    const bool of_prompt = objective == planner::Objective::ttft ||
+                           (objective == planner::Objective::request && request.ttft_s > rest);
+    if (const std::string text = bottleneck_text(plan, of_prompt); !text.empty())
+      out << text << '\n';
   }
   if (choice && choice->contenders.size() > 1) {
     const study::Contender& next = choice->contenders[1];
-    const double longer = next.seconds / choice->contenders.front().seconds - 1.0;
     out << "Best alternative: strategy " << next.plan.strategy << " on " << next.plan.cluster.size()
         << (next.plan.cluster.size() == 1 ? " device, " : " devices, ")
-        << model::fixed(std::max(0.0, 100.0 * longer), 0) << "% longer.\n";
+        << compared_text(*choice, next.seconds) << ".\n";
   }
   if (choice && !choice->to_the_end) {
-    out << "Stopped after " << choice->evaluations << " evaluations in "
+    out << "Stopped after " << choice->evaluations
+        << (choice->evaluations == 1 ? " evaluation in " : " evaluations in ")
         << model::fixed(choice->elapsed_s, 1)
         << " s; a better plan may be found with --seconds 0, which searches to the end.\n";
   }

@@ -13,6 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// `timeout` and shells signal a process and its group: two signals, but one request to end.
+constexpr std::chrono::milliseconds kSameRequest{500};
 constexpr timespec kTick{.tv_sec = 0, .tv_nsec = 50'000'000};
 
 sigset_t watched() {
@@ -28,14 +30,17 @@ void watch(const std::stop_token& stop, const std::function<void(const std::stri
            std::function<void()> on_unread, std::chrono::seconds grace) {
   const sigset_t set = watched();
   Clock::time_point patience = Clock::time_point::max();
+  Clock::time_point repeated{};  // from then on, another signal is a second request
   while (!stop.stop_requested()) {
     const bool signalled = sigtimedwait(&set, nullptr, &kTick) > 0;
-    if ((signalled && patience != Clock::time_point::max()) || Clock::now() > patience) {
+    const bool again = signalled && patience != Clock::time_point::max();
+    if ((again && Clock::now() >= repeated) || Clock::now() > patience) {
       write_if_possible(STDERR_FILENO, "tandem: interrupted\n");
       _exit(1);
     }
     if (on_unread && reader_gone()) std::exchange(on_unread, nullptr)();
-    if (!signalled) continue;
+    if (!signalled || again) continue;
+    repeated = Clock::now() + kSameRequest;
     patience = Clock::now() + grace;
     on_signal("interrupted");
   }

@@ -395,7 +395,20 @@ std::string stages_text(const planner::Plan& plan) {
   return text;
 }
 
+// Whether the winner's reason is known: a search that ended early has not tried what it names.
+bool explains(const study::Choice& choice) {
+  return choice.contenders.size() > 1 && choice.to_the_end;
+}
+
 }  // namespace
+
+std::string compared_text(const study::Choice& choice, double seconds) {
+  const double first = choice.contenders.front().seconds;
+  const bool rate = choice.objective == planner::Objective::throughput;
+  const double percent =
+      std::max(0.0, rate ? 1.0 - first / seconds : seconds / first - 1.0) * 100.0;
+  return model::fixed(percent, percent < 10.0 ? 1 : 0) + (rate ? "% less" : "% longer");
+}
 
 void print_choice(const study::Choice& choice, std::ostream& out) {
   const study::Contender& first = choice.contenders.front();
@@ -403,12 +416,7 @@ void print_choice(const study::Choice& choice, std::ostream& out) {
   const auto value = [&](const study::Contender& one) {
     return value_text(choice.objective, many, one.seconds);
   };
-  const auto longer = [&](double seconds) {
-    const bool rate = choice.objective == planner::Objective::throughput;
-    const double percent =
-        std::max(0.0, rate ? 1.0 - first.seconds / seconds : seconds / first.seconds - 1.0) * 100.0;
-    return model::fixed(percent, percent < 10.0 ? 1 : 0) + (rate ? "% less" : "% longer");
-  };
+  const auto longer = [&](double seconds) { return compared_text(choice, seconds); };
   out << "\nstrategy " << first.plan.strategy << " on " << device_names(first.plan);
   out << stages_text(first.plan);
   if (first.plan.cluster.size() > 1)
@@ -424,7 +432,7 @@ void print_choice(const study::Choice& choice, std::ostream& out) {
         << longer(other.seconds) << ')';
   }
   out << '\n';
-  if (choice.contenders.size() > 1) out << why_first(choice) << '\n';
+  if (explains(choice)) out << why_first(choice) << '\n';
   for (std::size_t i = 0; i < choice.left_out.size(); ++i) {
     const study::LeftOut& one = choice.left_out[i];
     out << (i == 0 ? "without " : ", ") << one.device << " (with it "
@@ -440,7 +448,7 @@ Json choice_json(const study::Choice& choice) {
             {"contenders", Json::array()},
             {"left_out", Json::array()},
             {"without", Json::array()},
-            {"reason", choice.contenders.size() > 1 ? Json(why_first(choice)) : Json()},
+            {"reason", explains(choice) ? Json(why_first(choice)) : Json()},
             {"evaluations", choice.evaluations},
             {"to_the_end", choice.to_the_end}};
   const auto put = [&](Json& of, std::optional<double> seconds) {

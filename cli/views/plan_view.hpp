@@ -17,6 +17,9 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
 [[nodiscard]] nlohmann::ordered_json summary_json(const planner::Plan& plan,
                                                   const std::string& path);
 
+// Returns how much slower a plan that takes `seconds` is than the best: "12% longer", for the
+// objective throughput "43% less".
+[[nodiscard]] std::string compared_text(const study::Choice& choice, double seconds);
 // Prints what was chosen, the others' times, and why; which has a contender.
 void print_choice(const study::Choice& choice, std::ostream& out);
 // The same as the field `choice` of `--json`.

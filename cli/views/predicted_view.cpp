@@ -26,6 +26,17 @@ const model::RequestResult* only_request(const model::Result& result) {
   return result.requests.size() == 1 ? &result.requests.front() : nullptr;
 }
 
+// The request's time and its interval, from its arrival.
+double duration_of(const model::RequestResult& request) {
+  return request.end_s - request.arrival_s;
+}
+
+std::optional<Interval> duration_interval(const model::RequestResult& request) {
+  if (!request.interval_90 || !request.interval_90->end_s) return std::nullopt;
+  const Interval& end = *request.interval_90->end_s;
+  return Interval{end.low - request.arrival_s, end.high - request.arrival_s};
+}
+
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 }  // namespace
@@ -59,10 +70,8 @@ void print_predicted(const model::Result& result, std::ostream& out) {
                 intervals.token_latency_s ? std::optional<Interval>(intervals.token_latency_s->mean)
                                           : std::nullopt));
   }
-  if (request != nullptr && request->end_s > request->ttft_s) {
-    add("request", to_text(model::Seconds{request->end_s},
-                           request->interval_90 ? request->interval_90->end_s : std::nullopt));
-  }
+  if (request != nullptr && duration_of(*request) > request->ttft_s)
+    add("request", to_text(model::Seconds{duration_of(*request)}, duration_interval(*request)));
   if (request == nullptr && result.metrics.throughput_tokens_per_s) {
     std::string rate = model::fixed(*result.metrics.throughput_tokens_per_s, 2);
     if (const auto& interval = intervals.throughput_tokens_per_s)
@@ -81,14 +90,14 @@ Json predicted_json(const model::Result& result) {
   const Json latency{
       {"mean", stats.mean}, {"p50", stats.p50}, {"p90", stats.p90}, {"p99", stats.p99}};
   Json intervals = model::interval_json(result.interval_90);
-  if (request != nullptr && request->interval_90 && request->interval_90->end_s) {
-    const Interval& end = *request->interval_90->end_s;
-    intervals["request_s"] = {end.low, end.high};
+  if (request != nullptr) {
+    if (const auto whole = duration_interval(*request))
+      intervals["request_s"] = {whole->low, whole->high};
   }
   const auto& rate = result.metrics.throughput_tokens_per_s;
   return {{"ttft_s", request != nullptr ? number(request->ttft_s) : Json()},
           {"token_latency_s", std::isfinite(stats.mean) ? latency : Json()},
-          {"request_s", request != nullptr ? number(request->end_s) : Json()},
+          {"request_s", request != nullptr ? number(duration_of(*request)) : Json()},
           {"throughput_tokens_per_s", rate ? Json(*rate) : Json()},
           {"interval_90", std::move(intervals)}};
 }

@@ -30,7 +30,8 @@ TEST_CASE("cli/choice: strategy auto takes the soonest, and tells of the others 
   const Json& contenders = plan.at("choice").at("contenders");
   REQUIRE(contenders.size() == 7);
   CHECK(contenders[0].at("strategy") == plan.at("strategy"));
-  CHECK(!plan.at("choice").at("reason").get<std::string>().empty());
+  // A search that ended early does not know why.
+  CHECK(plan.at("choice").at("reason").is_string() == plan.at("choice").at("to_the_end"));
   for (std::size_t i = 1; i < contenders.size(); ++i)
     CHECK(contenders[i - 1].at("request_s").get<double>() * (1 - 1e-3) <=
           contenders[i].at("request_s").get<double>());
@@ -206,6 +207,47 @@ TEST_CASE("cli/choice: for samples the rate counts, and the policy is told" *
       bench.good({"simulate", "m.json", "--samples", "4", "--policy", policy, "--json"}));
   CHECK(result.at("metrics").at("throughput_tokens_per_s").get<double>() ==
         doctest::Approx(first.at("throughput_per_s").get<double>()).epsilon(1e-9));
+}
+
+TEST_CASE("cli/choice: the answer counts devices with work, and its advice has an effect") {
+  const Kitchen bench;
+  const auto answer = [&](const Words& more) {
+    Words words{"plan", "--model", "gpt2-l", "--platform", "home4"};
+    words.insert(words.end(), more.begin(), more.end());
+    const std::string text = bench.good(words);
+    return text.substr(0, text.find("\n\n"));
+  };
+  CHECK(contains(answer({"--strategy", "local"}), "fits on 1 of 4 devices of home4"));
+  CHECK(contains(answer({"--strategy", "galaxy"}), "fits on all 4 devices of home4"));
+  CHECK(contains(answer({"--strategy", "local"}), "weights in fewer bits"));
+  CHECK_FALSE(contains(answer({"--strategy", "local", "--dtype", "q4_0"}), "in fewer bits"));
+  CHECK_FALSE(contains(answer({"--strategy", "galaxy", "--dtype", "q4_0", "--wire-type", "q8_0"}),
+                       "in fewer bits"));
+  const Words galaxy{"--strategy", "galaxy", "--prompt-tokens", "40", "--new-tokens"};
+  const auto with = [&](const Words& more) {
+    Words words = galaxy;
+    words.insert(words.end(), more.begin(), more.end());
+    return answer(words);
+  };
+  CHECK(contains(with({"40"}), "Bottleneck of new tokens"));
+  CHECK(contains(with({"2"}), "Bottleneck of the prompt"));
+  CHECK(contains(with({"40", "--objective", "ttft"}), "Bottleneck of the prompt"));
+  CHECK(contains(with({"2", "--objective", "latency"}), "Bottleneck of new tokens"));
+}
+
+TEST_CASE("cli/choice: a search that ends early names no reason, and one scale for alternatives") {
+  const Kitchen bench;
+  const Words words{"plan", "--model", "gpt2-l", "--platform", "home4", "--evaluations"};
+  const auto with = [&](const Words& more) {
+    Words all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return bench.good(all);
+  };
+  CHECK_FALSE(contains(with({"2"}), "use one device"));
+  const std::string rates = with({"60", "--samples", "4", "--policy", "recurrent"});
+  CHECK(contains(rates, "Best alternative"));
+  CHECK(contains(rates, "% less"));
+  CHECK_FALSE(contains(rates, "% longer"));
 }
 
 TEST_CASE("cli/choice: an objective makes its phase no slower, and has the bound of it") {

@@ -85,4 +85,21 @@ TEST_CASE("cli/interrupt: emulated devices end with the master") {
   }
 }
 
+TEST_CASE("cli/interrupt: two signals at once are one request for the best plan so far") {
+  const Kitchen bench;
+  const std::string said =
+      bench
+          .shell(R"("$TANDEM" plan --platform a100-8x8 --model llama-3.1-8b --seconds 0 2>&1 &
+pid=$!
+sleep 3
+kill -TERM $pid
+sleep 0.2
+kill -TERM $pid
+wait $pid
+)")
+          .out;
+  CAPTURE(said);
+  CHECK(said.find("tandem: interrupted\n") == std::string::npos);
+}
+
 }  // namespace tandem::test::interrupt_command_test

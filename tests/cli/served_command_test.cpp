@@ -122,6 +122,33 @@ TEST_CASE("cli/served: a plan for one request serves many one by one") {
   check_refused(bench, simulate({"--workload", "long.jsonl"}), 1, "request 'long': needs steps of");
 }
 
+TEST_CASE("cli/served: times of one request are from its arrival, however late") {
+  const Kitchen bench;
+  const auto planned = [&](const std::string& arrival) {
+    bench.write("one.jsonl", R"({"id": "a", "arrival_s": )" + arrival +
+                                 R"(, "prompt_tokens": 40, "new_tokens": 8})" + "\n");
+    const Words words{"plan",  "--platform", "pair.xml", "--model",    "tiny.json", "--strategy",
+                      "local", "--out",      "p.json",   "--workload", "one.jsonl"};
+    Words json = words;
+    json.emplace_back("--json");
+    const std::string text = bench.good(words);
+    const std::size_t from = text.find("First token after");
+    REQUIRE(from != std::string::npos);
+    return std::pair(Json::parse(bench.good(json)).at("predicted"),
+                     text.substr(from, text.find('\n', from) - from));
+  };
+  const auto soon = planned("0");
+  const auto late = planned("5");
+  CHECK(soon.second == late.second);
+  for (const char* const key : {"ttft_s", "request_s"})
+    CHECK(late.first.at(key).get<double>() ==
+          doctest::Approx(soon.first.at(key).get<double>()).epsilon(1e-9));
+  for (const std::size_t end : {0U, 1U})
+    CHECK(late.first.at("interval_90").at("request_s").at(end).get<double>() ==
+          doctest::Approx(soon.first.at("interval_90").at("request_s").at(end).get<double>())
+              .epsilon(1e-9));
+}
+
 TEST_CASE("cli/served: requests of token ids need no tokenizer, an empty text is named") {
   const Counter bench;
   std::string config = bench.read("tiny.json");

@@ -55,7 +55,9 @@ TEST_CASE("cli/plan: says what varies, as planning takes no account of it") {
   plan_with_jitter(bench);
   const std::vector<std::string> words{"plan",      "--platform", "pair.xml",  "--model",
                                        "tiny.json", "--out",      "again.json"};
-  CHECK(bench.good(words).find("link 'cable': jitter") != std::string::npos);
+  const std::string text = bench.good(words);
+  CHECK(text.find("link 'cable': jitter") != std::string::npos);
+  CHECK(text.find("as if nothing varied (link 'cable': jitter).") != std::string::npos);
 }
 
 TEST_CASE("cli/sweep: a point that varies has no analytic prediction") {
