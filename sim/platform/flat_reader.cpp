@@ -98,12 +98,13 @@ class FlatReader {
     return std::move(parts_);
   }
 
-  // Whether `name` is a host or link of the platform.
-  [[nodiscard]] bool knows(const std::string& name) const {
-    return link_names_.contains(name) || link_names_.contains(name + "_UP") ||
-           std::ranges::any_of(view_.hosts,
+  [[nodiscard]] bool has_host(const std::string& name) const {
+    return std::ranges::any_of(view_.hosts,
                                [&](const ViewedHost& host) { return host.name == name; });
   }
+
+  // Whether SimGrid has a link of that name.
+  [[nodiscard]] bool has_link(const std::string& name) const { return link_names_.contains(name); }
 
  private:
   void select(const std::vector<std::string>& patterns) {
@@ -220,7 +221,7 @@ class FlatReader {
   }
 
   // SimGrid's links x_UP and x_DOWN are again one split-duplex link x where that is the same: two
-  // equal links, neither of which a route passes twice.
+  // equal links, neither of which is one of the file or is passed twice by a route.
   void find_split_links() {
     std::unordered_set<std::size_t> repeated;
     for (const ViewedRoute& route : view_.routes) {
@@ -235,7 +236,9 @@ class FlatReader {
       if (!name.ends_with(kUp)) continue;
       const std::string whole = name.substr(0, name.size() - kUp.size());
       const auto found = link_names_.find(whole + "_DOWN");
-      if (whole.empty() || found == link_names_.end() || link_names_.contains(whole)) continue;
+      if (whole.empty() || found == link_names_.end() || link_names_.contains(whole) ||
+          link_nodes_.contains(name) || link_nodes_.contains(found->first))
+        continue;
       const std::size_t down = found->second;
       const ViewedLink& a = view_.links[up];
       const ViewedLink& b = view_.links[down];
@@ -258,8 +261,20 @@ class FlatReader {
             is_split ? split->second.second : model::Direction::none};
   }
 
+  // The <link> that SimGrid's link comes from: the one of that name, or the split-duplex link of
+  // which it is a direction.
+  [[nodiscard]] auto node_of_link(const std::string& name) const {
+    auto node = link_nodes_.find(name);
+    for (const std::string_view end : {"_UP", "_DOWN"}) {
+      if (node != link_nodes_.end() || !name.ends_with(end)) continue;
+      node = link_nodes_.find(name.substr(0, name.size() - end.size()));
+      if (node != link_nodes_.end() && !is_split_duplex(node->second)) node = link_nodes_.end();
+    }
+    return node;
+  }
+
   void make_link(const std::string& name, const ViewedLink& viewed, bool is_split) {
-    const auto node = link_nodes_.find(name);
+    const auto node = node_of_link(name);
     const xml_node at = node == link_nodes_.end() ? document_.root("platform") : node->second;
     if (const std::string fault = model::fault_of_name(name); !fault.empty())
       document_.fail(at, "names a link with " + fault + "; rename it");
@@ -388,7 +403,8 @@ GraphParts read_flat(const XmlDocument& document, const Profiles& profiles, cons
                     view_with_simgrid(text, document.source(), {.patterns = patterns}));
   GraphParts parts = reader.read(patterns);
   profiles.connect(parts.devices, parts.links,
-                   [&](const std::string& name) { return reader.knows(name); });
+                   {.host = [&](const std::string& name) { return reader.has_host(name); },
+                    .link = [&](const std::string& name) { return reader.has_link(name); }});
   return parts;
 }
 

@@ -60,7 +60,7 @@ class PlatformReader {
     if (devices_.empty()) document_.fail(zone, "has no <host>, expected at least one; add it");
     if (full_ && !is_complete()) return std::nullopt;
     check_connected(zone);
-    profiles_.connect(devices_, links_, [](const std::string&) { return false; });
+    profiles_.connect(devices_, links_, {});
     return GraphParts{zone_id,           std::move(devices_), std::move(routers_),
                       std::move(links_), std::move(edges_),   std::move(processors_)};
   }

@@ -39,46 +39,40 @@ std::string without_blanks(const std::string& text) {
 
 enum class Kind { speed, bandwidth, latency };
 
-// A change's target: a device, or a link and directions of it.
+// A change's target: a link, and a direction of it.
 struct Target {
-  model::Device* device = nullptr;
   model::Link* link = nullptr;
-  std::vector<model::Direction> directions{};
+  model::Direction direction = model::Direction::none;
 };
 
-// SimGrid calls the directions of a split-duplex link x x_UP and x_DOWN.
-Target link_named(std::vector<model::Link>& links, const std::string& name, bool both) {
+// SimGrid calls the directions of a split-duplex link x x_UP and x_DOWN; they may be links of their
+// own. `both`: `name` is such an x, and means the two.
+std::vector<Target> links_named(std::vector<model::Link>& links, const std::string& name,
+                                bool both) {
   using model::Direction;
+  std::vector<Target> targets;
+  const auto is_meant = [&](const std::string& link) {
+    return both ? link == name + "_UP" || link == name + "_DOWN" : link == name;
+  };
   for (model::Link& link : links) {
-    const bool split = link.sharing == model::Sharing::split_duplex;
-    if (!split && name == link.name) return {.link = &link, .directions = {Direction::none}};
-    if (!split) continue;
-    if (both && name == link.name)
-      return {.link = &link, .directions = {Direction::up, Direction::down}};
-    if (name == link.name + "_UP") return {.link = &link, .directions = {Direction::up}};
-    if (name == link.name + "_DOWN") return {.link = &link, .directions = {Direction::down}};
-  }
-  return {};
-}
-
-Target device_named(std::vector<model::Device>& devices, const std::string& name) {
-  for (model::Device& device : devices) {
-    if (device.name == name) return {.device = &device};
-  }
-  return {};
-}
-
-void add(const Target& target, Kind kind, double time, double value) {
-  if (target.device != nullptr) target.device->speeds.push_back({model::Seconds{time}, value});
-  for (const model::Direction direction : target.directions) {
-    model::LinkChange change{.at = model::Seconds{time}, .direction = direction};
-    if (kind == Kind::bandwidth) {
-      change.bandwidth = model::BytesPerSecond{value};
-    } else {
-      change.latency = model::Seconds{value};
+    if (link.sharing != model::Sharing::split_duplex) {
+      if (is_meant(link.name)) targets.push_back({&link, Direction::none});
+      continue;
     }
-    target.link->changes.push_back(change);
+    if (is_meant(link.name + "_UP")) targets.push_back({&link, Direction::up});
+    if (is_meant(link.name + "_DOWN")) targets.push_back({&link, Direction::down});
   }
+  return targets;
+}
+
+model::LinkChange change_of(Kind kind, double time, double value, model::Direction direction) {
+  model::LinkChange change{.at = model::Seconds{time}, .direction = direction};
+  if (kind == Kind::bandwidth) {
+    change.bandwidth = model::BytesPerSecond{value};
+  } else {
+    change.latency = model::Seconds{value};
+  }
+  return change;
 }
 
 }  // namespace
@@ -160,24 +154,38 @@ Profiles::Profile Profiles::parse(xml_node node, const std::string& given) const
 }
 
 void Profiles::connect(std::vector<model::Device>& devices, std::vector<model::Link>& links,
-                       const std::function<bool(const std::string&)>& known) const {
+                       const Others& others) const {
   std::set<std::pair<Kind, std::string>> connected;
-  const auto apply = [&](xml_node node, Kind kind, const std::string& element, bool both,
-                         const Profile& profile) {
+  const auto require_once = [&](xml_node node, Kind kind, const std::string& element) {
     if (!connected.emplace(kind, element).second)
       document_->fail(node,
                       "gives " + element + " a second trace of a kind, expected one; join them");
-    const Target target =
-        kind == Kind::speed ? device_named(devices, element) : link_named(links, element, both);
-    if (target.device == nullptr && target.link == nullptr) {
-      if (known(element)) return;
-      document_->fail(
-          node, kind == Kind::speed
-                    ? "names no host of the zone, expected one; correct its element"
-                    : "names no link of the zone, expected one, with _UP or _DOWN behind it if it "
-                      "is SPLITDUPLEX; correct its element");
+  };
+  const auto apply_speed = [&](xml_node node, const std::string& element, const Profile& profile) {
+    require_once(node, Kind::speed, element);
+    const auto device = std::ranges::find(devices, element, &model::Device::name);
+    if (device == devices.end()) {
+      if (others.host && others.host(element)) return;
+      document_->fail(node, "names no host of the zone, expected one; correct its element");
     }
-    for (const auto& [time, value] : profile) add(target, kind, time, value);
+    for (const auto& [time, factor] : profile)
+      device->speeds.push_back({model::Seconds{time}, factor});
+  };
+  const auto apply = [&](xml_node node, Kind kind, const std::string& element, bool both,
+                         const Profile& profile) {
+    require_once(node, kind, element);
+    const std::vector<Target> targets = links_named(links, element, both);
+    if (targets.empty()) {
+      if (others.link && others.link(both ? element + "_UP" : element)) return;
+      document_->fail(
+          node,
+          "names no link of the zone, expected one, with _UP or _DOWN behind it if it is "
+          "SPLITDUPLEX, as a cluster's links are; correct its element");
+    }
+    for (const Target& target : targets) {
+      for (const auto& [time, value] : profile)
+        target.link->changes.push_back(change_of(kind, time, value, target.direction));
+    }
   };
   const auto refuse_state = [&](xml_node node, const char* what) {
     if (node.attribute(what))
@@ -189,13 +197,13 @@ void Profiles::connect(std::vector<model::Device>& devices, std::vector<model::L
     for (const char* attribute : {"state_file", "availability_file"}) refuse_state(node, attribute);
     const std::string id = node.attribute("id").value();
     if (name == "host" && node.attribute("speed_file"))
-      apply(node, Kind::speed, id, false, read(node, "speed_file"));
+      apply_speed(node, id, read(node, "speed_file"));
     if (name == "link" && node.attribute("bandwidth_file"))
-      apply(node, Kind::bandwidth, id, true, read(node, "bandwidth_file"));
+      apply(node, Kind::bandwidth, id, is_split_duplex(node), read(node, "bandwidth_file"));
     if (name == "link" && node.attribute("latency_file"))
-      apply(node, Kind::latency, id, true, read(node, "latency_file"));
+      apply(node, Kind::latency, id, is_split_duplex(node), read(node, "latency_file"));
     if (name == "peer" && node.attribute("speed_file"))
-      apply(node, Kind::speed, id, false, read(node, "speed_file"));
+      apply_speed(node, id, read(node, "speed_file"));
   }
   for (const xml_node node : elements(*document_, "trace_connect")) {
     document_->expect(node, {"trace", "element"}, {"kind"}, {});
@@ -206,7 +214,7 @@ void Profiles::connect(std::vector<model::Device>& devices, std::vector<model::L
     const std::string_view kind = attribute ? attribute.value() : "HOST_AVAIL";
     const std::string element = node.attribute("element").value();
     if (kind == "SPEED") {
-      apply(node, Kind::speed, element, false, trace->second);
+      apply_speed(node, element, trace->second);
     } else if (kind == "BANDWIDTH" || kind == "LATENCY") {
       apply(node, kind == "BANDWIDTH" ? Kind::bandwidth : Kind::latency, element, false,
             trace->second);

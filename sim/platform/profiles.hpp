@@ -20,10 +20,16 @@ class Profiles {
   // Reads all <trace>s of `document`; files are relative to `folder`.
   Profiles(const XmlDocument& document, std::string folder);
 
-  // Adds the changes that the file gives for `devices` and `links`. An element that is neither must
-  // be `known`: another host, or another link, of the platform.
+  // Whether the platform has a host, or SimGrid a link, of a name; empty: it has none.
+  struct Others {
+    std::function<bool(const std::string&)> host{};
+    std::function<bool(const std::string&)> link{};
+  };
+
+  // Adds the changes that the file gives for `devices` and `links`. Those of `others`, which are
+  // not used, are passed over; any other name is an error.
   void connect(std::vector<model::Device>& devices, std::vector<model::Link>& links,
-               const std::function<bool(const std::string&)>& known) const;
+               const Others& others) const;
 
  private:
   using Profile = std::vector<std::pair<double, double>>;  // seconds, value

@@ -41,6 +41,11 @@ bool is_ours(xml_node prop) {
   return std::string_view(prop.attribute("id").value()).substr(0, 7) == "tandem:";
 }
 
+bool is_split_duplex(xml_node link) {
+  const std::string_view policy = link.attribute("sharing_policy").value();
+  return policy == "SPLITDUPLEX" || policy == "FULLDUPLEX";
+}
+
 void refuse_unprefixed(const XmlDocument& document, xml_node prop, const std::string& owner,
                        std::initializer_list<std::string_view> names) {
   const std::string id = prop.attribute("id").value();

@@ -32,6 +32,9 @@ void require_positive(const XmlDocument& document, pugi::xml_node node, std::str
 // Returns whether this <prop> is one of tandem's. Others belong to other programs.
 [[nodiscard]] bool is_ours(pugi::xml_node prop);
 
+// Returns whether SimGrid makes two links of this <link> x, x_UP and x_DOWN.
+[[nodiscard]] bool is_split_duplex(pugi::xml_node link);
+
 // Throws Error if `prop` has one of `names` without the prefix "tandem:", as it would be ignored.
 // `owner` is the element it belongs to, as "host laptop".
 void refuse_unprefixed(const XmlDocument& document, pugi::xml_node prop, const std::string& owner,

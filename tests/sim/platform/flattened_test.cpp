@@ -82,6 +82,26 @@ double least_bandwidth(const model::Cluster& cluster, const model::Route& route)
   return least;
 }
 
+const model::Link& link(const model::Cluster& cluster, const std::string& name) {
+  const auto found = std::ranges::find(cluster.links(), name, &model::Link::name);
+  REQUIRE_MESSAGE(found != cluster.links().end(), name);
+  return *found;
+}
+
+// Two hosts, a and b, in a nested zone, with `links` and `routes` of it.
+std::string nested(const std::string& links, const std::string& routes) {
+  return "<zone id=\"w\" routing=\"Full\"><zone id=\"z\" routing=\"Full\">\n"
+         "<host id=\"a\" speed=\"1Gf\"/><host id=\"b\" speed=\"1Gf\"/>\n" +
+         links + routes + "</zone></zone>";
+}
+
+// A link with a 5 ms jitter and a change of bandwidth, but for its end tag.
+std::string link_text(const std::string& id, const std::string& more,
+                      const std::string& prop = "tandem:jitter") {
+  return "<link id=\"" + id + "\" bandwidth=\"100MBps\" latency=\"1ms\" " + more + "><prop id=\"" +
+         prop + "\" value=\"5ms\"/></link>\n";
+}
+
 const model::Device& device(const model::Cluster& cluster, const std::string& name) {
   return cluster.devices()[static_cast<std::size_t>(cluster.find(name))];
 }
@@ -151,6 +171,59 @@ TEST_CASE("sim/platform: p-states, memory of other programs, disks and profiles 
   const std::vector<std::string> notes = read("config.xml").defaults;
   CHECK(std::ranges::any_of(
       notes, [](const std::string& note) { return note.starts_with("<config> ignored"); }));
+}
+
+TEST_CASE("sim/platform: links x_UP and x_DOWN of the file stay two, with their properties") {
+  const std::string routes =
+      "<route src=\"a\" dst=\"b\" symmetrical=\"NO\"><link_ctn id=\"x_UP\"/></route>\n"
+      "<route src=\"b\" dst=\"a\" symmetrical=\"NO\"><link_ctn id=\"x_DOWN\"/></route>\n";
+  const model::Cluster two =
+      read_platform(
+          written("flat_own.xml", nested(link_text("x_UP", "") + link_text("x_DOWN", ""), routes)))
+          .cluster;
+  CHECK(link(two, "x_UP").jitter.value() == doctest::Approx(5e-3));
+  CHECK(link(two, "x_DOWN").jitter.value() == doctest::Approx(5e-3));
+  CHECK(refusal(written("flat_own_bad.xml",
+                        nested(link_text("x_UP", "") + link_text("x_DOWN", "", "tandem:nonsense"),
+                               routes)))
+            .find("<prop tandem:nonsense> of link x_DOWN is unknown") != std::string::npos);
+}
+
+TEST_CASE("sim/platform: directions of a split-duplex link keep its properties and profiles") {
+  const fs::path profile = fs::temp_directory_path() / "flat_split.profile";
+  std::ofstream(profile) << "0 100000000\n5 1000000\n";
+  const std::string split = "sharing_policy=\"SPLITDUPLEX\" bandwidth_file=\"flat_split.profile\"";
+  // A route that passes x_UP twice keeps the directions of x apart, and those of q together.
+  const model::Cluster twice =
+      read_platform(
+          written("flat_split.xml", nested(link_text("x", split) + link_text("q", split),
+                                           "<route src=\"a\" dst=\"b\">"
+                                           "<link_ctn id=\"x\" direction=\"UP\"/>"
+                                           "<link_ctn id=\"q\" direction=\"UP\"/>"
+                                           "<link_ctn id=\"x\" direction=\"UP\"/></route>\n")))
+          .cluster;
+  for (const char* const name : {"x_UP", "x_DOWN", "q"}) {
+    const model::Link& one = link(twice, name);
+    CHECK(one.jitter.value() == doctest::Approx(5e-3));
+    REQUIRE(one.changes.size() == (one.sharing == model::Sharing::split_duplex ? 4 : 2));
+    CHECK(one.changes.back().bandwidth->value() == 1e6);
+  }
+}
+
+TEST_CASE("sim/platform: a trace names a direction of a cluster's link, and nothing unused") {
+  const auto traced = [](const std::string& kind, const std::string& element) {
+    return written("flat_trace.xml",
+                   "<zone id=\"w\" routing=\"Full\"><cluster id=\"c\" prefix=\"n\" suffix=\"\" "
+                   "radical=\"0-2\" speed=\"1Gf\" bw=\"1GBps\" lat=\"1us\"/>\n"
+                   "<trace id=\"t\">0 1000</trace><trace_connect kind=\"" +
+                       kind + "\" trace=\"t\" element=\"" + element + "\"/></zone>");
+  };
+  const model::Cluster up = read_platform(traced("BANDWIDTH", "c_link_1_UP")).cluster;
+  CHECK(link(up, "c_link_1").changes.size() == 1);
+  CHECK(refusal(traced("BANDWIDTH", "c_link_1")).find("_UP or _DOWN") != std::string::npos);
+  CHECK(refusal(traced("BANDWIDTH", "n1")).find("names no link") != std::string::npos);
+  CHECK(refusal(traced("SPEED", "c_link_1_UP")).find("names no host") != std::string::npos);
+  CHECK(read_platform(traced("SPEED", "n1"), {.hosts = {"n0", "n2"}}).cluster.size() == 2);
 }
 
 TEST_CASE("sim/platform: --default sets what the file does not state") {
