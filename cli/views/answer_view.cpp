@@ -24,7 +24,7 @@ namespace {
 using model::Seconds;
 
 // A part of what new tokens, or the prompt, wait for.
-struct Part {
+struct WaitingPart {
   double seconds = 0.0;
   const model::Waiting* largest = nullptr;
   std::size_t count = 0;
@@ -94,10 +94,10 @@ std::string bottleneck_text(const planner::Plan& plan, bool of_prompt) {
   const bool generates = !found.token.empty() && !of_prompt;
   const std::vector<model::Waiting>& waiting = generates ? found.token : found.prompt;
   double total = 0.0;
-  std::map<model::WaitCause, Part> parts;
+  std::map<model::WaitCause, WaitingPart> parts;
   for (const model::Waiting& one : waiting) {
     total += one.seconds;
-    Part& part = parts[one.cause];
+    WaitingPart& part = parts[one.cause];
     part.seconds += one.seconds;
     ++part.count;
     if (part.largest == nullptr || one.seconds > part.largest->seconds) part.largest = &one;
@@ -108,7 +108,7 @@ std::string bottleneck_text(const planner::Plan& plan, bool of_prompt) {
   const auto percent = [total](double seconds) {
     return model::fixed(100.0 * seconds / total, 0) + '%';
   };
-  const Part& part = most->second;
+  const WaitingPart& part = most->second;
   std::string text = std::string("Bottleneck of ") + (generates ? "new tokens" : "the prompt") +
                      ": " + noun_of(most->first) + ", " + percent(part.seconds) + " of the time";
   if (most->first != model::WaitCause::latency) {
