@@ -10,6 +10,7 @@
 #include <numeric>
 #include <string_view>
 #include <thread>
+#include <tuple>
 
 #include "advice/settings.hpp"
 #include "model/base/error.hpp"
@@ -68,6 +69,19 @@ class Search {
     std::ranges::stable_sort(slowest_first_, [&](DeviceIndex a, DeviceIndex b) {
       return rates[static_cast<std::size_t>(a)] < rates[static_cast<std::size_t>(b)];
     });
+    // Of equally fast devices those near the master send their messages the soonest.
+    std::vector<double> latencies(rates.size());
+    for (const DeviceIndex d : slowest_first_) {
+      if (d == first_master_) continue;
+      latencies[static_cast<std::size_t>(d)] =
+          outline.cluster.route(d, first_master_).latency.value();
+    }
+    nearest_last_ = slowest_first_;
+    std::ranges::stable_sort(nearest_last_, [&](DeviceIndex a, DeviceIndex b) {
+      const auto i = static_cast<std::size_t>(a);
+      const auto j = static_cast<std::size_t>(b);
+      return std::tuple(rates[i], -latencies[i]) < std::tuple(rates[j], -latencies[j]);
+    });
   }
 
   // Why the strategy is not searched; empty: it is.
@@ -81,12 +95,12 @@ class Search {
   [[nodiscard]] double seconds() { return best_ ? answers_.seconds(*best_) : planner::kNever; }
   [[nodiscard]] const Contender& contender() { return *answers_(*best_).contender; }
 
-  // Plans for the fastest 2, 4, 8, ... devices and for all of them, with default sums and rough
-  // shares: for the order of searches. Few devices take the least time to plan for, so a search
-  // that ends early has tried them.
+  // Plans for the fastest and nearest 2, 4, 8, ... devices and for all of them, with default sums
+  // and rough shares: for the order of searches. Few devices take the least time to plan for, so a
+  // search that ends early has tried them.
   void begin() {
     const Setting all = everyone(*strategy_);
-    std::vector<Setting> sets = best_few(all, slowest_first_);
+    std::vector<Setting> sets = best_few(all, nearest_last_);
     std::erase_if(sets, [](const Setting& few) {
       return !std::has_single_bit(static_cast<std::size_t>(few.size()));
     });
@@ -297,6 +311,7 @@ class Search {
       }
     };
     try_few(all, slowest_first_);
+    if (nearest_last_ != slowest_first_) try_few(all, nearest_last_);
     if (all.strategy->sharding.is_local()) return start;
     for (const std::vector<DeviceIndex>& order : {slowest_first_, least_memory_first()}) {
       for (const DeviceIndex master : masters()) {
@@ -398,6 +413,7 @@ class Search {
   const Strategy* strategy_;
   Answers answers_;
   std::vector<DeviceIndex> slowest_first_;
+  std::vector<DeviceIndex> nearest_last_;  // the same, but of equally fast devices the nearest last
   DeviceIndex first_master_ = 0;
   Setting rough_;                // the best of the local search
   std::optional<Setting> best_;  // of all that was planned
