@@ -446,7 +446,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                     .bounded = bounded,
                     .loss = loss,
                     .objective = objective,
-                    .platform_devices = devices.used.size()};
+                    .platform_devices = scenario.hosts};
   if (show.json) {
     const Json summary = summary_of(found, request, show);
     out << (show.file ? summary.dump(2) + '\n' : json);

@@ -1,7 +1,9 @@
 // tandem platform: checks and prints a scenario.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <ranges>
 
 #include "cli/city_command.hpp"
 #include "cli/files/files.hpp"
@@ -100,7 +102,14 @@ void print_links(const model::Cluster& cluster, std::ostream& out) {
   table.print(out);
 }
 
-// One line a pair where both ways are alike, else two.
+// Whether the ways there and back are one: equal, over the same links in reverse.
+bool is_two_way(const model::Route& there, const model::Route& back) {
+  return there.latency == back.latency && there.bandwidth == back.bandwidth &&
+         std::ranges::equal(there.hops, back.hops | std::views::reverse, {}, &model::Hop::link,
+                            &model::Hop::link);
+}
+
+// One line a pair of which both ways are one, else two.
 void print_routes(const model::Cluster& cluster, std::ostream& out) {
   model::Table table({"route", "latency", "bandwidth", "links"});
   const auto name = [&](DeviceIndex i) {
@@ -110,7 +119,7 @@ void print_routes(const model::Cluster& cluster, std::ostream& out) {
     for (DeviceIndex to = from + 1; to < cluster.size(); ++to) {
       const model::Route& there = cluster.route(from, to);
       const model::Route& back = cluster.route(to, from);
-      const bool alike = there.latency == back.latency && there.bandwidth == back.bandwidth;
+      const bool alike = is_two_way(there, back);
       table.add({name(from) + (alike ? " <-> " : " -> ") + name(to), to_text(there.latency),
                  to_text(there.bandwidth), path_text(cluster, there)});
       if (!alike)

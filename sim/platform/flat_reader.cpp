@@ -89,8 +89,8 @@ class FlatReader {
       link_names_.emplace(view_.links[i].name, i);
   }
 
-  GraphParts read(const std::vector<std::string>& patterns) {
-    select(patterns);
+  GraphParts read(const HostPatterns& chosen) {
+    select(chosen);
     drop_inner_wifi();
     find_split_links();
     for (const ViewedRoute& route : view_.routes) read_route(route);
@@ -107,22 +107,14 @@ class FlatReader {
   [[nodiscard]] bool has_link(const std::string& name) const { return link_names_.contains(name); }
 
  private:
-  void select(const std::vector<std::string>& patterns) {
-    std::vector<std::size_t> selected;
-    for (std::size_t i = 0; i < view_.hosts.size(); ++i) {
-      if (!matches(patterns, view_.hosts[i].name)) continue;
-      selected.push_back(i);
-      parts_.devices.push_back(device_of(view_.hosts[i]));
-    }
-    if (selected.empty()) {
-      std::string known;
-      for (std::size_t i = 0; i < std::min<std::size_t>(view_.hosts.size(), 8); ++i)
-        known += (i == 0 ? "" : ", ") + view_.hosts[i].name;
-      const xml_node top = document_.root("platform");
-      document_.fail(top, "has no host that is named by --hosts, expected some of its " +
-                              std::to_string(view_.hosts.size()) + ": " + known +
-                              (view_.hosts.size() > 8 ? ", ..." : "") + "; correct the pattern");
-    }
+  void select(const HostPatterns& chosen) {
+    std::vector<std::string> names;
+    names.reserve(view_.hosts.size());
+    for (const ViewedHost& host : view_.hosts) names.push_back(host.name);
+    parts_.hosts = names.size();
+    const std::vector<std::size_t> selected = chosen_hosts(chosen, names, document_.source());
+    parts_.devices.reserve(selected.size());
+    for (const std::size_t i : selected) parts_.devices.push_back(device_of(view_.hosts[i]));
     require_routes(selected);
   }
 
@@ -194,7 +186,7 @@ class FlatReader {
     }
     std::string names;
     for (std::size_t i = 0; i < std::min<std::size_t>(best.size(), 8); ++i)
-      names += (i == 0 ? "" : ",") + view_.hosts[best[i]].name;
+      names += (i == 0 ? "" : ",") + pattern_of(view_.hosts[best[i]].name);
     document_.fail(place_of_host(view_.hosts[first.first].name),
                    "has no route from " + view_.hosts[first.first].name + " to " +
                        view_.hosts[first.second].name +
@@ -397,11 +389,11 @@ bool is_graph(const XmlDocument& document) {
 }
 
 GraphParts read_flat(const XmlDocument& document, const Profiles& profiles, const Assumed& assumed,
-                     std::string_view text, const std::vector<std::string>& patterns) {
+                     std::string_view text, const HostPatterns& chosen) {
   check_document(document);
   FlatReader reader(document, assumed,
-                    view_with_simgrid(text, document.source(), {.patterns = patterns}));
-  GraphParts parts = reader.read(patterns);
+                    view_with_simgrid(text, document.source(), {.chosen = chosen}));
+  GraphParts parts = reader.read(chosen);
   profiles.connect(parts.devices, parts.links,
                    {.host = [&](const std::string& name) { return reader.has_host(name); },
                     .link = [&](const std::string& name) { return reader.has_link(name); }});

@@ -2,11 +2,10 @@
 
 // A platform of any structure as the routes that SimGrid finds between its hosts. Private to sim/.
 
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "sim/platform/graph_reader.hpp"
+#include "sim/platform/host_patterns.hpp"
 
 namespace tandem::sim {
 
@@ -14,13 +13,14 @@ namespace tandem::sim {
 // reads. Other documents are for read_flat.
 [[nodiscard]] bool is_graph(const XmlDocument& document);
 
-// Returns the hosts whose names match `patterns` (all, if there are none), with a route between
+// Returns the hosts that are `chosen`, with a route between
 // every two as SimGrid flattens them, and no routers. A Wi-Fi link becomes a shared medium of its
 // first rate, passed once by its station's end of a route. Latency beyond that of a route's links
 // (coordinates) becomes a fat pipe of its own. `text` is what SimGrid loads. Throws Error: source,
-// line, construct, remedy; for a pair without a route, with hosts that reach each other.
+// line, construct, remedy; for a pair without a route, with hosts that reach each other; for a name
+// that chooses no host.
 [[nodiscard]] GraphParts read_flat(const XmlDocument& document, const Profiles& profiles,
                                    const Assumed& assumed, std::string_view text,
-                                   const std::vector<std::string>& patterns);
+                                   const HostPatterns& chosen);
 
 }  // namespace tandem::sim

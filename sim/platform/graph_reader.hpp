@@ -2,6 +2,7 @@
 
 // A platform file of one zone as the graph that it gives. Private to sim/.
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct GraphParts {
   std::vector<model::Link> links{};
   std::vector<model::Edge> edges{};
   std::map<std::string, std::string> processors{};
+  std::size_t hosts = 0;  // of the file; `devices` may be some of them
 };
 
 // Reads one <zone> of hosts, routers, links and routes; rejects what SimGrid would crash or hang

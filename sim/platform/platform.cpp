@@ -11,8 +11,8 @@
 #include "model/base/plain_text.hpp"
 #include "sim/platform/flat_reader.hpp"
 #include "sim/platform/graph_reader.hpp"
+#include "sim/platform/host_patterns.hpp"
 #include "sim/platform/platform_check.hpp"
-#include "sim/platform/simgrid_view.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -45,19 +45,15 @@ std::string read_file(const std::string& path) {
 // Keeps the devices that match; the others become routers where routes may lead through them.
 model::Cluster narrowed(const model::Cluster& cluster, const std::vector<std::string>& patterns,
                         const std::string& source) {
+  std::vector<std::string> names;
+  names.reserve(cluster.devices().size());
+  for (const model::Device& device : cluster.devices()) names.push_back(device.name);
   std::vector<model::Device> devices;
-  std::set<std::string> dropped;
-  for (const model::Device& device : cluster.devices()) {
-    if (matches(patterns, device.name)) {
-      devices.push_back(device);
-    } else {
-      dropped.insert(device.name);
-    }
+  std::set<std::string> dropped(names.begin(), names.end());
+  for (const std::size_t i : chosen_hosts({.patterns = patterns}, names, source)) {
+    devices.push_back(cluster.devices()[i]);
+    dropped.erase(names[i]);
   }
-  if (devices.empty())
-    throw Error(source + ": no host is named by --hosts, expected some of its " +
-                std::to_string(cluster.size()) + ", as " + cluster.devices().front().name +
-                "; correct the pattern");
   // An end of one edge alone leads nowhere else.
   std::vector<model::Edge> edges = cluster.edges();
   for (std::size_t gone = 1; gone > 0;) {
@@ -101,7 +97,9 @@ Platform read_platform(const std::string& path, const PlatformOptions& options) 
     if (flat) {
       defaults = {};
       parts = read_flat(document, profiles, assumed, seen,
-                        options.hosts.empty() ? options.used : options.hosts);
+                        options.hosts.empty()
+                            ? HostPatterns{.patterns = options.used, .flag = "--devices"}
+                            : HostPatterns{.patterns = options.hosts});
     }
     model::Cluster cluster = [&] {
       try {
@@ -116,7 +114,9 @@ Platform read_platform(const std::string& path, const PlatformOptions& options) 
       check_with_simgrid(seen, path, cluster);
       if (!options.hosts.empty()) cluster = narrowed(cluster, options.hosts, path);
     }
-    Platform platform{std::move(cluster), defaults.lines(), std::move(parts->processors)};
+    const std::size_t hosts =
+        flat && options.hosts.empty() ? parts->hosts : cluster.devices().size();
+    Platform platform{std::move(cluster), defaults.lines(), hosts, std::move(parts->processors)};
     if (document.root("platform").child("config"))
       platform.defaults.push_back("<config> ignored: tandem sets SimGrid's options");
     return platform;

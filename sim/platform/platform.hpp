@@ -2,6 +2,7 @@
 
 // Reads scenario files: SimGrid platform XML to model::Cluster.
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,12 +14,13 @@ namespace tandem::sim {
 struct Platform {
   model::Cluster cluster;
   std::vector<std::string> defaults;  // one line for each assumed value, with its devices
+  std::size_t hosts = 0;  // that the caller may use; `cluster` may have only those it does
   std::map<std::string, std::string> processors{};  // by device, of those that name theirs
 };
 
 struct PlatformOptions {
-  // Hosts to read, as names or patterns (glob(7)); empty: all. In a file of one zone the others
-  // stay as routers where routes lead through them.
+  // Hosts to read, as names or patterns (* and ? match any); empty: all. In a file of one zone the
+  // others stay as routers where routes lead through them.
   std::vector<std::string> hosts{};
   // Hosts that the caller will use, as `hosts`: of a platform that SimGrid flattens, only routes
   // between these are read if `hosts` is empty.
@@ -32,7 +34,8 @@ struct PlatformOptions {
 // "tandem:processor" (a name), all optional. Any other <prop id="tandem:..."> is an error. SimGrid
 // itself loads the file in a forked child with a timeout. A file of one zone of hosts, routers,
 // links and routes keeps its graph, and SimGrid's routes must agree; any other is read as SimGrid
-// flattens it. Throws Error: file:line, subject, value, expected, remedy.
+// flattens it. Throws Error: file:line, subject, value, expected, remedy;
+// for a name or pattern that no host has, too.
 [[nodiscard]] Platform read_platform(const std::string& path, const PlatformOptions& options = {});
 
 }  // namespace tandem::sim

@@ -1,6 +1,5 @@
 #include "sim/platform/simgrid_view.hpp"
 
-#include <fnmatch.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -109,11 +108,12 @@ Json view(const s4u::Engine& engine, const std::string& source, const ViewedPair
     json["links"].push_back(to_json(*link));
   }
   std::unordered_map<std::string, std::size_t> host_index;
-  std::vector<std::size_t> selected;
+  std::vector<std::string> names;
+  names.reserve(hosts.size());
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     host_index.emplace(hosts[i]->get_name(), i);
     json["hosts"].push_back(to_json(*hosts[i]));
-    if (matches(wanted.patterns, hosts[i]->get_name())) selected.push_back(i);
+    names.push_back(hosts[i]->get_name());
   }
   Json& routes = json["routes"];
   const auto read = [&](std::size_t from, std::size_t to) {
@@ -141,12 +141,13 @@ Json view(const s4u::Engine& engine, const std::string& source, const ViewedPair
     }
     return json;
   }
+  const std::vector<std::size_t> selected = chosen_hosts(wanted.chosen, names, source);
   if (selected.size() > kMostFlattened)
     throw Error(source + ": routes between " + std::to_string(selected.size()) +
                 " hosts, expected at most " + std::to_string(kMostFlattened) +
                 "; name those to plan for, as in --hosts '" +
-                model::one_line(hosts[selected.front()]->get_name(), 60) + "," +
-                model::one_line(hosts[selected.back()]->get_name(), 60) + "' (* and ? match any)");
+                model::one_line(pattern_of(names[selected.front()]), 60) + "," +
+                model::one_line(pattern_of(names[selected.back()]), 60) + "' (* and ? match any)");
   for (const std::size_t from : selected) {
     for (const std::size_t to : selected) {
       if (from != to) read(from, to);
@@ -176,12 +177,6 @@ SimgridView parse(const Json& json) {
 }
 
 }  // namespace
-
-bool matches(const std::vector<std::string>& patterns, const std::string& name) {
-  return patterns.empty() || std::ranges::any_of(patterns, [&](const std::string& pattern) {
-           return pattern == name || ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-         });
-}
 
 SimgridView view_with_simgrid(std::string_view text, const std::string& source,
                               const ViewedPairs& wanted) {

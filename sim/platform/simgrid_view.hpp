@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/platform/host_patterns.hpp"
+
 namespace tandem::sim {
 
 // A link of SimGrid: a split-duplex link of the file is two, NAME_UP and NAME_DOWN.
@@ -46,21 +48,18 @@ struct SimgridView {
 };
 
 // The routes to read: between the named pairs of hosts, or, if there are none, between all pairs of
-// hosts whose name matches one of `patterns` (no pattern: of all hosts).
+// hosts that are `chosen`.
 struct ViewedPairs {
   std::vector<std::pair<std::string, std::string>> pairs{};
-  std::vector<std::string> patterns{};
+  HostPatterns chosen{};
 };
 
 // Most hosts between all of which routes are read.
 inline constexpr std::size_t kMostFlattened = 1024;
 
-// Returns whether `name` matches one of `patterns` (glob(7)); every name does if there are none.
-[[nodiscard]] bool matches(const std::vector<std::string>& patterns, const std::string& name);
-
 // Loads `text` with SimGrid in a child process and returns its hosts, links and the wanted routes.
 // A pair without a route has none in the result. Throws Error naming `source`: SimGrid's message,
-// its abort, a timeout, or more than kMostFlattened selected hosts.
+// its abort, a timeout, more than kMostFlattened chosen hosts, or a name that chooses none.
 [[nodiscard]] SimgridView view_with_simgrid(std::string_view text, const std::string& source,
                                             const ViewedPairs& wanted);
 

@@ -250,6 +250,58 @@ TEST_CASE("sim/platform: hosts narrow a graph without changing its routes") {
         all.route(all.find(first), all.find(second)).latency.value());
 }
 
+TEST_CASE("sim/platform: every name of --hosts chooses hosts, by * and ? or exactly") {
+  const auto host = [](const std::string& name) {
+    return "<host id=\"" + name + "\" speed=\"1Gf\"/>\n";
+  };
+  std::string body;
+  const std::vector<std::string> names{"a[1]", "a1", "*", "c,d", "b\\1"};
+  for (const std::string& name : names) body += host(name);
+  body += "<link id=\"l\" bandwidth=\"1GBps\" latency=\"1us\"/>\n";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k)
+      body +=
+          "<route src=\"" + names[i] + "\" dst=\"" + names[k] + "\"><link_ctn id=\"l\"/></route>\n";
+  }
+  const std::string graph = "<zone id=\"z\" routing=\"Full\">\n" + body + "</zone>\n";
+  const std::string flat = "<zone id=\"w\" routing=\"Full\">" + graph + "</zone>\n";
+  for (const std::string& text : {graph, flat}) {
+    const std::string path = written("flat_names.xml", text);
+    const auto chosen = [&](const std::vector<std::string>& hosts) {
+      std::set<std::string> found;
+      const Platform platform = read_platform(path, {.hosts = hosts});
+      for (const model::Device& one : platform.cluster.devices()) found.insert(one.name);
+      return found;
+    };
+    using Names = std::set<std::string>;
+    CHECK(chosen({"a[1]"}) == Names{"a[1]"});
+    CHECK(chosen({"a[*", "*"}) == Names{"a[1]", "*"});
+    CHECK(chosen({"b\\?", "c?d"}) == Names{"b\\1", "c,d"});
+    CHECK(chosen({"a*", "a1"}) == Names{"a[1]", "a1"});
+    CHECK(chosen({"?1", "**"}) == Names{names.begin(), names.end()});
+    for (const char* const absent : {"zzz", "b\\*1x", "[ab]1"}) {
+      const std::string said = refusal(path, {.hosts = {"a1", absent}});
+      CAPTURE(said);
+      CHECK(said.find(std::string("'") + absent + "' of --hosts is no host") != std::string::npos);
+      CHECK(said.find("write ? for one in a name, as in c?d") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("sim/platform: with hosts that are used, the file's others are counted and known") {
+  const std::string path = (cases() / "cluster.xml").string();
+  const Platform all = read_platform(path);
+  const std::string first = all.cluster.devices()[0].name;
+  const Platform some = read_platform(path, {.used = {first, all.cluster.devices()[1].name}});
+  CHECK(some.cluster.size() == 2);
+  CHECK(some.hosts == all.cluster.devices().size());
+  CHECK(all.hosts == some.hosts);
+  CHECK(read_platform(path, {.hosts = {first}}).hosts == 1);
+  const std::string said = refusal(path, {.used = {first, "nope"}});
+  CHECK(said.find("'nope' of --devices is no host") != std::string::npos);
+  CHECK(said.find(all.cluster.devices()[2].name) != std::string::npos);
+}
+
 TEST_CASE("sim/platform: what cannot be flattened is one clear line") {
   const auto contains = [](const std::string& text, const std::string& part) {
     CAPTURE(text);
