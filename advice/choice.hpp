@@ -76,11 +76,12 @@ struct Choice {
 // (decision 0041 has the frequency), but is no slower than the plan for all devices and the first
 // master. With a requested window, strategies that cannot stream weights are skipped. Throws Error
 // as make_plan does.
-//   Strategies are searched side by side on the machine's processors: first all devices of each,
-// then local searches, the most promising first. To the end, the result does not depend on the
-// number of processors. At a limit of `effort` the search returns the best plan of each strategy so
-// far, by sim::evaluate_fair, and no devices left out; limits apply once there is a plan. A limit
-// of evaluations makes it search on one thread, so that it always ends at the same plan.
+//   Strategies are searched side by side on the machine's processors: first for the
+// fastest 2, 4, 8, ... devices and for all, then local searches, the most promising first. To the
+// end, the result does not depend on the number of processors. At a limit of `effort` the search
+// returns the best plan of each strategy so far, by sim::evaluate_fair, and no devices left out;
+// limits apply once there is a plan. A limit of evaluations makes it search on one thread, so that
+// it always ends at the same plan.
 [[nodiscard]] Choice choose(const Question& question);
 
 // Returns why the first contender beats the runner-up, for users: one sentence without a full stop.

@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "advice/settings.hpp"
 #include "model/base/error.hpp"
 #include "model/cluster/cluster_edit.hpp"
+#include "planner/search/device_choice.hpp"
 #include "planner/search/search.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -177,6 +179,25 @@ TEST_CASE("study/choice: a limit holds on many devices, and few of them are trie
   CHECK(found.left_out.empty());
   CHECK(plans <= 20);
   CHECK(elapsed.count() < 20.0);
+}
+
+TEST_CASE("study/choice: a limited search of many devices has tried the few that are near") {
+  const auto platform = tandem::testing::in_sources("scenarios/platforms/a100-8x8.xml").string();
+  const model::Cluster cluster = sim::read_platform(platform).cluster;
+  Question question{.request = request_for(cluster, "llama-3.1-8b")};
+  planner::SearchEffort effort({.seconds = {}, .evaluations = 200});
+  question.effort = &effort;
+  const Choice found = choose(question);
+  REQUIRE(!found.contenders.empty());
+  CHECK_FALSE(found.to_the_end);
+  Request near = question.request;
+  near.strategy = "tensor";
+  std::vector<bool> used(64, false);
+  std::fill_n(used.begin(), 8, true);
+  const auto made = planner::make_plan(planner::for_devices(std::move(near), used));
+  CHECK(found.contenders.front().seconds <=
+        planner::predicted_time(std::get<Plan>(made), Objective::request, sim::extend_fair) *
+            (1 + 1e-9));
 }
 
 TEST_CASE("study/choice: settings that are the same but for names are planned once") {

@@ -237,7 +237,8 @@ TEST_CASE("cli/choice: the answer counts devices with work, and its advice has a
 
 TEST_CASE("cli/choice: a search that ends early names no reason, and one scale for alternatives") {
   const Kitchen bench;
-  const Words words{"plan", "--model", "gpt2-l", "--platform", "home4", "--evaluations"};
+  const Words words{"plan",  "--model",    "gpt2-l", "--platform",
+                    "home4", "--strategy", "auto",   "--evaluations"};
   const auto with = [&](const Words& more) {
     Words all = words;
     all.insert(all.end(), more.begin(), more.end());
