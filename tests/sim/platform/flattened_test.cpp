@@ -298,7 +298,7 @@ TEST_CASE("sim/platform: with hosts that are used, the file's others are counted
   CHECK(all.hosts == some.hosts);
   CHECK(read_platform(path, {.hosts = {first}}).hosts == 1);
   const std::string said = refusal(path, {.used = {first, "nope"}});
-  CHECK(said.find("'nope' of --devices is no host") != std::string::npos);
+  CHECK(said.find("'nope' of --devices or --master is no host") != std::string::npos);
   CHECK(said.find(all.cluster.devices()[2].name) != std::string::npos);
 }
 
