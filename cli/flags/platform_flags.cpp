@@ -33,7 +33,11 @@ sim::PlatformOptions platform_options(const Options& options, bool has_devices) 
   }
   if (!has_devices) return reading;
   const std::string devices = options.text_or("devices", "all");
-  if (devices != "all" && devices != "fewest") reading.used = parts_of(devices);
+  if (devices == "all" || devices == "fewest") return reading;
+  reading.used = parts_of(devices);
+  // One that is not among them is refused later, as a host that the file has.
+  if (const auto master = options.text("master"); master && !reading.used.empty())
+    reading.used.push_back(*master);
   return reading;
 }
 

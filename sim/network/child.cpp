@@ -201,8 +201,8 @@ void run_in_child(const ChildOptions& options,
   }
   child.kill();
   const int status = child.wait();
-  throw Error(options.subject + ": SimGrid's process " + end_of(status) +
-              " and said: " + last_words(said.number()));
+  throw Error(options.subject + (options.failed.empty() ? "" : ": " + options.failed) +
+              ": SimGrid's process " + end_of(status) + " and said: " + last_words(said.number()));
 }
 
 }  // namespace tandem::sim

@@ -16,6 +16,7 @@ using Bytes = std::span<const std::byte>;
 struct ChildOptions {
   std::string subject;                // prefix of every message
   std::chrono::milliseconds timeout;  // zero: none
+  std::string failed{};               // what a child that dies could not do; empty: unknown
 };
 
 // Runs `body` in a forked child and passes each buffer that it sends to `receive` in this process,

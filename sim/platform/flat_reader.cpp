@@ -34,6 +34,46 @@ constexpr std::array<std::string_view, 5> kFlattenedRoutings{"None", "Vivaldi", 
 // More hosts of one <cluster> are refused before SimGrid makes them.
 constexpr std::int64_t kMostRadical = 100000;
 
+// Of a <cluster>: "0-3,7", numbers and ranges of them.
+void check_radical(const XmlDocument& document, xml_node node) {
+  const std::string_view text = node.attribute("radical").value();
+  const auto refuse = [&](const std::string& expected) {
+    document.fail(node, "has radical=\"" + model::one_line(text, 40) + "\", expected " + expected);
+  };
+  std::int64_t hosts = 0;
+  std::istringstream list{std::string(text)};
+  for (std::string range; std::getline(list, range, ',');) {
+    std::erase(range, ' ');
+    const char* const end = range.data() + range.size();
+    std::int64_t first = -1;
+    auto [at, bad] = std::from_chars(range.data(), end, first);
+    std::int64_t last = first;
+    if (bad == std::errc{} && at != end && *at == '-') {
+      const auto [after, fault] = std::from_chars(at + 1, end, last);
+      at = after;
+      bad = fault;
+    }
+    if (bad != std::errc{} || at != end || first < 0 || last < first)
+      refuse("numbers and ascending ranges of them, as 0-3,7; mend it");
+    hosts += std::min(last - first, kMostRadical) + 1;
+    if (hosts > kMostRadical)
+      refuse("at most " + std::to_string(kMostRadical) + " hosts; shorten it");
+  }
+  if (hosts == 0) refuse("the numbers of its hosts, as 0-3,7; add them");
+}
+
+void check_link(const XmlDocument& document, xml_node node) {
+  model::Link link{.name = node.attribute("id").value()};
+  read_link_props(document, node, link);
+  const auto latency = node.attribute("latency");
+  if (std::string_view(node.attribute("sharing_policy").value()) != "WIFI" || !latency) return;
+  if (model::parse_seconds(with_unit(latency.value(), "s"), document.where(node) + " latency")
+          .value() != 0.0)
+    document.fail(node, "has latency=\"" + model::one_line(latency.value(), 40) +
+                            "\", expected 0, as SimGrid's Wi-Fi has no latency of its own; set 0, "
+                            "and add it to a link behind the access point");
+}
+
 // Refuses what SimGrid would silently accept, or fill the machine's memory with.
 void check_document(const XmlDocument& document) {
   const auto has_hosts = [](xml_node node) {
@@ -53,24 +93,9 @@ void check_document(const XmlDocument& document) {
                       "expected in a <host>, <link>, <cluster> or <cabinet> only; move or "
                       "remove it");
     }
-    if (name != "cluster" && name != "cabinet") continue;
-    // "0-3,7": numbers and ranges of them.
-    std::istringstream list(node.attribute("radical").value());
-    std::int64_t hosts = 0;
-    for (std::string range; std::getline(list, range, ',');) {
-      std::int64_t first = 0;
-      const char* const end = range.data() + range.size();
-      const auto [middle, bad] = std::from_chars(range.data(), end, first);
-      std::int64_t last = first;
-      if (bad == std::errc{} && middle != end && *middle == '-')
-        static_cast<void>(std::from_chars(middle + 1, end, last));
-      hosts += std::clamp<std::int64_t>(last, first, first + kMostRadical) - first + 1;
-      if (hosts > kMostRadical)
-        document.fail(node, "has radical=\"" +
-                                model::one_line(node.attribute("radical").value(), 40) +
-                                "\", expected at most " + std::to_string(kMostRadical) +
-                                " hosts; shorten it");
-    }
+    if (name == "host" || name == "cluster" || name == "cabinet") check_values(document, node);
+    if (node.attribute("radical")) check_radical(document, node);
+    if (name == "link") check_link(document, node);
   }
 }
 

@@ -97,9 +97,9 @@ Platform read_platform(const std::string& path, const PlatformOptions& options) 
     if (flat) {
       defaults = {};
       parts = read_flat(document, profiles, assumed, seen,
-                        options.hosts.empty()
-                            ? HostPatterns{.patterns = options.used, .flag = "--devices"}
-                            : HostPatterns{.patterns = options.hosts});
+                        options.hosts.empty() ? HostPatterns{.patterns = options.used,
+                                                             .flag = "--devices or --master"}
+                                              : HostPatterns{.patterns = options.hosts});
     }
     model::Cluster cluster = [&] {
       try {

@@ -74,7 +74,8 @@ std::map<std::string, std::string> properties_of(const XmlDocument& document, xm
     document.expect(prop, {"id", "value"}, {}, {});
     if (!properties.emplace(prop.attribute("id").value(), prop.attribute("value").value()).second &&
         is_ours(prop))
-      document.fail(prop, "is given twice for host " + name + "; remove one");
+      document.fail(prop,
+                    "is given twice for " + std::string(node.name()) + " " + name + "; remove one");
   }
   return properties;
 }
@@ -199,6 +200,17 @@ void set_values(const XmlDocument& document, xml_node at,
       assumed.defaults->note("tandem:disk_bandwidth assumed to be none (no disk)", device.name);
     }
   }
+}
+
+void check_values(const XmlDocument& document, xml_node node) {
+  if (const auto core = node.attribute("core"))
+    static_cast<void>(read_cores(document, node, core.value()));
+  model::Device device;
+  device.name = node.attribute("id").value();
+  Defaults unused;
+  std::map<std::string, std::string> processors;
+  set_values(document, node, properties_of(document, node, device.name), {}, {.defaults = &unused},
+             device, processors);
 }
 
 void check_assumed(const std::map<std::string, std::string>& values) {

@@ -50,6 +50,10 @@ void set_values(const XmlDocument& document, pugi::xml_node at,
                                       const Assumed& assumed,
                                       std::map<std::string, std::string>& processors);
 
+// Throws Error if a <host>, <cluster> or <cabinet> has a number of cores or a property that no host
+// may have. SimGrid reads some of these as another value.
+void check_values(const XmlDocument& document, pugi::xml_node node);
+
 // Throws Error for a name that is no value of a host, or a value that does not parse.
 void check_assumed(const std::map<std::string, std::string>& values);
 

@@ -19,6 +19,7 @@
 #include "model/base/system_fault.hpp"
 #include "sim/network/child.hpp"
 #include "sim/network/engine.hpp"
+#include "sim/network/network_settings.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -182,7 +183,10 @@ SimgridView view_with_simgrid(std::string_view text, const std::string& source,
                               const ViewedPairs& wanted) {
   std::vector<std::uint8_t> sent;
   run_in_child(
-      {.subject = source, .timeout = kTimeout},
+      {.subject = source,
+       .timeout = kTimeout,
+       .failed = "SimGrid " + network_settings().at("simgrid") +
+                 " cannot load this file; mend or remove what it names"},
       [&](const std::function<void(Bytes)>& send) {
         const std::vector<std::uint8_t> bytes =
             Json::to_cbor(view(load(text, source), source, wanted));

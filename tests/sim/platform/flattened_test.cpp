@@ -298,7 +298,7 @@ TEST_CASE("sim/platform: with hosts that are used, the file's others are counted
   CHECK(all.hosts == some.hosts);
   CHECK(read_platform(path, {.hosts = {first}}).hosts == 1);
   const std::string said = refusal(path, {.used = {first, "nope"}});
-  CHECK(said.find("'nope' of --devices is no host") != std::string::npos);
+  CHECK(said.find("'nope' of --devices or --master is no host") != std::string::npos);
   CHECK(said.find(all.cluster.devices()[2].name) != std::string::npos);
 }
 
@@ -320,6 +320,35 @@ TEST_CASE("sim/platform: what cannot be flattened is one clear line") {
   contains(refusal(written("flat_many.xml", cluster("radical=\"0-9999\""))), "10000 hosts");
   contains(refusal(written("flat_huge.xml", cluster("radical=\"0-999999999\""))),
            ":5: <cluster c>");
+  for (const char* const radical : {"5-3", "", "a-b", "1,,2", "0-", "-3"}) {
+    CAPTURE(radical);
+    contains(
+        refusal(written("flat_radical.xml", cluster(std::string("radical=\"") + radical + "\""))),
+        ":5: <cluster c> has radical=\"");
+  }
+  contains(refusal(written("flat_core.xml", cluster("radical=\"0-3\" core=\"0\""))),
+           "has core=\"0\", expected a whole number");
+  // An abort of SimGrid for which there is no check.
+  const std::string few = cluster("radical=\"0-3\" topology=\"TORUS\" topo_parameters=\"7,7\"");
+  contains(refusal(written("flat_few.xml", few)), "cannot load this file; mend or remove");
+  const auto unused = [](const std::string& more) {
+    return nested("", "<link id=\"l\" bandwidth=\"1GBps\" latency=\"1us\"/>" + more +
+                          "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/></route>\n");
+  };
+  contains(refusal(written("flat_unused.xml", unused(link_text("u", "", "tandem:bogus")))),
+           "<prop tandem:bogus> of link u is unknown");
+  contains(refusal(written("flat_part.xml", unused("<host id=\"c\" speed=\"1Gf\" core=\"2.5\"/>")),
+                   {.hosts = {"a", "b"}}),
+           "has core=\"2.5\"");
+  const std::string memory = "<prop id=\"tandem:memory\" value=\"1GiB\"/>";
+  contains(refusal(written("flat_memory.xml",
+                           unused("<host id=\"c\" speed=\"1Gf\">" + memory + memory + "</host>")),
+                   {.hosts = {"a", "b"}}),
+           "given twice for host c");
+  contains(refusal(written("flat_air.xml",
+                           unused("<link id=\"air\" sharing_policy=\"WIFI\" bandwidth=\"54Mbps\" "
+                                  "latency=\"2ms\"/>"))),
+           "has latency=\"2ms\", expected 0");
   contains(refusal(written("flat_topology.xml", cluster("radical=\"0-3\" topology=\"CUBE\""))),
            "flat_topology.xml");
   contains(refusal(written("flat_speed.xml",

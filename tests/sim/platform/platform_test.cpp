@@ -157,7 +157,7 @@ std::vector<Bad> bad_files() {
       {"host with empty id", with_host("<host id=\"\" speed=\"1Gf\"/>"), 5, "0 bytes"},
       {"host with a line break in its id", with_host("<host id=\"a&#10;b\" speed=\"1Gf\"/>"), 5,
        "character U+000A"},
-      {"host with a comment in its id", with_host("<host id=\"a#b\" speed=\"1Gf\"/>"), 0,
+      {"host with a comment in its id", zone("<host id=\"a#b\" speed=\"1Gf\"/>"), 0,
        "a name with a #"},
       {"host with a direction override",
        with_host("<host id=\"a\xE2\x80\xAE"
