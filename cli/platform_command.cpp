@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <ranges>
 
 #include "cli/city_command.hpp"
 #include "cli/files/files.hpp"
@@ -105,8 +104,8 @@ void print_links(const model::Cluster& cluster, std::ostream& out) {
 // Whether the ways there and back are one: equal, over the same links in reverse.
 bool is_two_way(const model::Route& there, const model::Route& back) {
   return there.latency == back.latency && there.bandwidth == back.bandwidth &&
-         std::ranges::equal(there.hops, back.hops | std::views::reverse, {}, &model::Hop::link,
-                            &model::Hop::link);
+         std::equal(there.hops.begin(), there.hops.end(), back.hops.rbegin(), back.hops.rend(),
+                    [](const model::Hop& a, const model::Hop& b) { return a.link == b.link; });
 }
 
 // One line a pair of which both ways are one, else two.

@@ -15,7 +15,7 @@ endif()
 # By name: dpkg-shlibdeps knows the packages of this machine's architecture alone.
 string(JOIN ", " depends libboost-program-options1.74.0 libc6 libgcc-s1 libhwy1 libicu72 libpcre2-8-0
        libsentencepiece0 libssl3 libstdc++6 liburing2)
-if(botan_FOUND)
+if(botan_FOUND AND NOT botan_archive)
   string(APPEND depends ", libbotan-2-19")
 endif()
 
