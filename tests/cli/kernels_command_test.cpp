@@ -189,7 +189,7 @@ TEST_CASE("cli/kernels: eval names the kernels, and an unknown set is rejected")
   for (const Words& words :
        {eval, Words{"run", "--weights", "tiny", "--prompt", "Hello", "--quiet"},
         Words{"worker", "--listen", "127.0.0.1:0", "--once"}}) {
-    for (const char* const set : {"Eigen", "plain", "tuned,eigen"})
+    for (const char* const set : {"eagle", "plain", "tuned,eigen"})
       check_refused(bench, joined(words, {"--kernels", set}), 1, "known: tuned, eigen");
   }
 }
