@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -167,18 +166,15 @@ TEST_CASE("study/choice: a search that ends early returns valid plans, no better
 TEST_CASE("study/choice: a limit holds on many devices, and few of them are tried first") {
   const Question question{.request = request_for(model::test::star(64), "gpt2")};
   planner::SearchEffort effort({.seconds = {}, .evaluations = 1});
-  std::int64_t plans = 0;
+  std::size_t plans = 0;
   Question limited = question;
   limited.effort = &effort;
   limited.progress = [&](const BestSoFar& best) { plans = best.candidates; };
-  const auto start = std::chrono::steady_clock::now();
   const Choice found = choose(limited);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   REQUIRE(!found.contenders.empty());
   CHECK_FALSE(found.to_the_end);
   CHECK(found.left_out.empty());
   CHECK(plans <= 20);
-  CHECK(elapsed.count() < 20.0);
 }
 
 TEST_CASE("study/choice: a limited search of many devices has tried the few that are near") {
