@@ -7,15 +7,13 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <numeric>
 #include <string_view>
 #include <thread>
-#include <tuple>
 
+#include "advice/device_moves.hpp"
 #include "advice/settings.hpp"
 #include "model/base/error.hpp"
 #include "planner/partition/exact/time_order.hpp"
-#include "planner/partition/galaxy_partition.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -36,11 +34,6 @@ constexpr double kHardlySlower = 1.0 / 1.3;
 // Upper limit of the time saved by shares made for tiles.
 constexpr double kSavedByTiles = 1.0 - 0.1;
 constexpr std::size_t kMostPromising = 5;
-// On larger clusters only so many of the slowest devices may be removed, and of the fastest be
-// master.
-constexpr std::size_t kMostMoved = 16;
-constexpr std::size_t kMostSwapped = 8;  // of more, none is exchanged for another
-
 // For plans on equal devices.
 bool is_equal(double seconds, double other) {
   return std::min(seconds, other) >= std::max(seconds, other) * kEqualTimes;
@@ -50,39 +43,7 @@ class Search {
  public:
   // Copies what it reads: routes of a cluster are found on demand, which threads cannot share.
   Search(const Question& question, const Strategy& strategy, SearchWatch& watch)
-      : question_(question), strategy_(&strategy), answers_(question_, watch) {
-    const Request& request = question.request;
-    first_master_ = request.master.empty() ? 0 : request.cluster.find(request.master);
-    slowest_first_.resize(request.cluster.devices().size());
-    std::iota(slowest_first_.begin(), slowest_first_.end(), DeviceIndex{0});
-    const Plan outline{.strategy = "tensor",
-                       .partition = {},
-                       .allreduce = {},
-                       .model = request.model,
-                       .cluster = request.cluster,
-                       .workload = question.served
-                                       ? planner::typical_workload(question.served->requests)
-                                       : request.workload,
-                       .devices = {},
-                       .profiles = profiles_of(request)};
-    const std::vector<double> rates = planner::capacities(outline);
-    std::ranges::stable_sort(slowest_first_, [&](DeviceIndex a, DeviceIndex b) {
-      return rates[static_cast<std::size_t>(a)] < rates[static_cast<std::size_t>(b)];
-    });
-    // Of equally fast devices those near the master send their messages the soonest.
-    std::vector<double> latencies(rates.size());
-    for (const DeviceIndex d : slowest_first_) {
-      if (d == first_master_) continue;
-      latencies[static_cast<std::size_t>(d)] =
-          outline.cluster.route(d, first_master_).latency.value();
-    }
-    nearest_last_ = slowest_first_;
-    std::ranges::stable_sort(nearest_last_, [&](DeviceIndex a, DeviceIndex b) {
-      const auto i = static_cast<std::size_t>(a);
-      const auto j = static_cast<std::size_t>(b);
-      return std::tuple(rates[i], -latencies[i]) < std::tuple(rates[j], -latencies[j]);
-    });
-  }
+      : question_(question), strategy_(&strategy), moves_(question_), answers_(question_, watch) {}
 
   // Why the strategy is not searched; empty: it is.
   [[nodiscard]] std::string obstacle() const { return obstacle(*strategy_); }
@@ -100,7 +61,7 @@ class Search {
   // search that ends early has tried them.
   void begin() {
     const Setting all = everyone(*strategy_);
-    std::vector<Setting> sets = best_few(all, nearest_last_);
+    std::vector<Setting> sets = moves_.best_few(all, moves_.nearest_last());
     std::erase_if(sets, [](const Setting& few) {
       return !std::has_single_bit(static_cast<std::size_t>(few.size()));
     });
@@ -177,7 +138,7 @@ class Search {
     if (question_.request.head == planner::HeadPlacement::split &&
         !strategy.sharding.may_split_head())
       return "keeps the LM head at the master";
-    if (slowest_first_.size() == 1 && !strategy.sharding.is_local())
+    if (moves_.slowest_first().size() == 1 && !strategy.sharding.is_local())
       return "there is one device alone";
     return {};
   }
@@ -187,10 +148,11 @@ class Search {
   }
 
   [[nodiscard]] Setting everyone(const Strategy& strategy) const {
-    Setting setting{.strategy = &strategy,
-                    .policy = policies(strategy).front(),
-                    .used = std::vector<bool>(slowest_first_.size(), !strategy.sharding.is_local()),
-                    .master = first_master_};
+    Setting setting{
+        .strategy = &strategy,
+        .policy = policies(strategy).front(),
+        .used = std::vector<bool>(moves_.slowest_first().size(), !strategy.sharding.is_local()),
+        .master = moves_.first_master()};
     setting.used[static_cast<std::size_t>(setting.master)] = true;
     return setting;
   }
@@ -221,57 +183,11 @@ class Search {
     return all;
   }
 
-  [[nodiscard]] std::vector<DeviceIndex> masters() const {
-    if (!question_.request.master.empty()) return {first_master_};
-    std::vector<DeviceIndex> fastest(slowest_first_.rbegin(), slowest_first_.rend());
-    fastest.resize(std::min(fastest.size(), kMostMoved));
-    if (std::ranges::find(fastest, first_master_) == fastest.end())
-      fastest.push_back(first_master_);
-    return fastest;
-  }
-
-  // One device more, less, in place of another, or another master.
-  [[nodiscard]] std::vector<Setting> neighbours(const Setting& of) const {
-    std::vector<Setting> all;
-    const auto add = [&](DeviceIndex d, bool used) {
-      const auto at = static_cast<std::size_t>(d);
-      if (of.strategy->sharding.is_local() || d == of.master || of.used[at] == used) return;
-      if (!used && of.size() <= 2) return;  // that is local's
-      all.push_back(of);
-      all.back().used[at] = used;
-    };
-    const std::size_t moved = std::min(slowest_first_.size(), kMostMoved);
-    for (std::size_t i = 0; i < moved; ++i) add(slowest_first_[i], false);
-    for (std::size_t i = 0; i < moved; ++i)
-      add(slowest_first_[slowest_first_.size() - 1 - i], true);
-    // One for another.
-    for (const DeviceIndex gone : slowest_first_) {
-      const auto out = static_cast<std::size_t>(gone);
-      if (slowest_first_.size() > kMostSwapped || !of.used[out] || gone == of.master) continue;
-      for (const DeviceIndex next : slowest_first_) {
-        const auto in = static_cast<std::size_t>(next);
-        if (of.used[in]) continue;
-        all.push_back(of);
-        all.back().used[out] = false;
-        all.back().used[in] = true;
-      }
-    }
-    for (const DeviceIndex master : masters()) {
-      if (master == of.master) continue;
-      all.push_back(of);
-      if (of.strategy->sharding.is_local())
-        all.back().used[static_cast<std::size_t>(of.master)] = false;
-      all.back().master = master;
-      all.back().used[static_cast<std::size_t>(master)] = true;
-    }
-    return all;
-  }
-
   // From `at`, one change after another for as long as that helps.
   Setting descend(Setting at) {
     for (bool moved = true; moved;) {
       moved = false;
-      for (const Setting& next : neighbours(at)) {
+      for (const Setting& next : moves_.neighbours(at)) {
         if (planner::search_ended()) return at;
         if (answers_.seconds(next) >= answers_.seconds(at) * kWorthIt) continue;
         at = next;
@@ -282,39 +198,22 @@ class Search {
     return at;
   }
 
-  // The master of `like` with the last one, two, ... others of `best_last`.
-  [[nodiscard]] std::vector<Setting> best_few(const Setting& like,
-                                              const std::vector<DeviceIndex>& best_last) const {
-    std::vector<Setting> all;
-    if (like.strategy->sharding.is_local()) return all;
-    Setting few = like;
-    few.used.assign(few.used.size(), false);
-    few.used[static_cast<std::size_t>(few.master)] = true;
-    for (std::size_t i = best_last.size(); i-- > 0;) {
-      if (best_last[i] == few.master) continue;
-      few.used[static_cast<std::size_t>(best_last[i])] = true;
-      // With many devices, doubles the number each time.
-      const auto size = static_cast<std::size_t>(few.size());
-      if (size <= kMostMoved || std::has_single_bit(size)) all.push_back(few);
-    }
-    return all;
-  }
-
   // Returns the starting point: all devices, or fewer if they are faster. If none of these has a
   // plan, tries another master, and then starts from the devices with most memory.
   [[nodiscard]] Setting beginning(const Setting& all) {
     Setting start = all;
     const auto try_few = [&](const Setting& like, const std::vector<DeviceIndex>& best_last) {
-      for (const Setting& few : best_few(like, best_last)) {
+      for (const Setting& few : moves_.best_few(like, best_last)) {
         if (planner::search_ended()) return;
         if (answers_.seconds(few) < answers_.seconds(start) * kWorthIt) start = few;
       }
     };
-    try_few(all, slowest_first_);
-    if (nearest_last_ != slowest_first_) try_few(all, nearest_last_);
+    try_few(all, moves_.slowest_first());
+    if (moves_.nearest_last() != moves_.slowest_first()) try_few(all, moves_.nearest_last());
     if (all.strategy->sharding.is_local()) return start;
-    for (const std::vector<DeviceIndex>& order : {slowest_first_, least_memory_first()}) {
-      for (const DeviceIndex master : masters()) {
+    for (const std::vector<DeviceIndex>& order :
+         {moves_.slowest_first(), moves_.least_memory_first()}) {
+      for (const DeviceIndex master : moves_.masters()) {
         if (planner::search_ended() || std::isfinite(answers_.seconds(start))) return start;
         Setting like = all;
         like.master = master;
@@ -322,14 +221,6 @@ class Search {
       }
     }
     return start;
-  }
-
-  [[nodiscard]] std::vector<DeviceIndex> least_memory_first() const {
-    std::vector<DeviceIndex> order = slowest_first_;
-    std::ranges::stable_sort(order, {}, [&](DeviceIndex d) {
-      return question_.request.cluster.devices()[static_cast<std::size_t>(d)].memory.value();
-    });
-    return order;
   }
 
   std::optional<Setting> best_of(const Strategy& strategy) {
@@ -387,7 +278,7 @@ class Search {
   std::vector<LeftOut> left_out(const Setting& best) {
     std::vector<LeftOut> all;
     std::vector<double> quick;
-    for (const DeviceIndex d : slowest_first_) {
+    for (const DeviceIndex d : moves_.slowest_first()) {
       if (best.used[static_cast<std::size_t>(d)] || best.strategy->sharding.is_local()) continue;
       Setting with = best;
       with.used[static_cast<std::size_t>(d)] = true;
@@ -411,10 +302,8 @@ class Search {
 
   Question question_;
   const Strategy* strategy_;
+  DeviceMoves moves_;
   Answers answers_;
-  std::vector<DeviceIndex> slowest_first_;
-  std::vector<DeviceIndex> nearest_last_;  // the same, but of equally fast devices the nearest last
-  DeviceIndex first_master_ = 0;
   Setting rough_;                // the best of the local search
   std::optional<Setting> best_;  // of all that was planned
 };

@@ -1,0 +1,45 @@
+#pragma once
+
+// Which devices, and which master, the search for the best plan of a strategy tries one after
+// another.
+
+#include <vector>
+
+#include "advice/choice.hpp"
+#include "advice/settings.hpp"
+
+namespace tandem::study {
+
+class DeviceMoves {
+ public:
+  // `question` outlives it.
+  explicit DeviceMoves(const Question& question);
+
+  // All devices, by the rate at which they compute.
+  [[nodiscard]] const std::vector<model::DeviceIndex>& slowest_first() const {
+    return slowest_first_;
+  }
+  // The same, but of equally fast devices the one with the least latency to the master last.
+  [[nodiscard]] const std::vector<model::DeviceIndex>& nearest_last() const {
+    return nearest_last_;
+  }
+  [[nodiscard]] std::vector<model::DeviceIndex> least_memory_first() const;
+  // The master of the request; the first device if it names none.
+  [[nodiscard]] model::DeviceIndex first_master() const { return first_master_; }
+  // Devices that may be master: the fastest, and the first.
+  [[nodiscard]] std::vector<model::DeviceIndex> masters() const;
+  // `of` with one device more, less, in place of another, or another master.
+  [[nodiscard]] std::vector<Setting> neighbours(const Setting& of) const;
+  // The master of `like` with the last one, two, ... others of `best_last`; with many devices, the
+  // number doubles each time.
+  [[nodiscard]] std::vector<Setting> best_few(
+      const Setting& like, const std::vector<model::DeviceIndex>& best_last) const;
+
+ private:
+  const Question* question_;
+  std::vector<model::DeviceIndex> slowest_first_;
+  std::vector<model::DeviceIndex> nearest_last_;
+  model::DeviceIndex first_master_ = 0;
+};
+
+}  // namespace tandem::study
