@@ -16,6 +16,7 @@
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/plan_flags.hpp"
+#include "cli/flags/plan_syntax.hpp"
 #include "cli/flags/plan_workload.hpp"
 #include "cli/flags/platform_flags.hpp"
 #include "cli/flags/shown.hpp"

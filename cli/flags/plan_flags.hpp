@@ -1,6 +1,6 @@
 #pragma once
 
-// The flags of `tandem plan`, and what those say that are the plan's alone.
+// What the flags of `tandem plan` say that are the plan's alone.
 
 #include <cstdint>
 #include <map>
@@ -18,8 +18,6 @@
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
-
-[[nodiscard]] Syntax plan_syntax();
 
 // Each of these throws Usage for a value that the flag does not have, and for a flag that has no
 // effect with `strategy` or with what others say.

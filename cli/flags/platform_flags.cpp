@@ -1,17 +1,16 @@
 #include "cli/flags/platform_flags.hpp"
 
-#include <sstream>
 #include <vector>
+
+#include "model/base/word_list.hpp"
 
 namespace tandem::cli {
 namespace {
 
+// The names in a list; no empty ones.
 std::vector<std::string> parts_of(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream list(text);
-  for (std::string part; std::getline(list, part, ',');) {
-    if (!part.empty()) parts.push_back(part);
-  }
+  std::vector<std::string> parts = model::split_list(text);
+  std::erase(parts, "");
   return parts;
 }
 

@@ -77,6 +77,19 @@ TEST_CASE("cli/clumsy input: lists may have blanks") {
   };
   CHECK(made({"--devices", " desk , sofa"}) == made({"--devices", "desk,sofa"}));
   CHECK(made({"--allreduce", "star, ring"}) == made({"--allreduce", "star,ring"}));
+  // Of a file that SimGrid flattens the list says which hosts are read.
+  bench.write("rack.xml", source_file("tests/data/platforms/cluster.xml"));
+  const auto planned = [&](const Words& more) {
+    Words words{"plan",   "--platform", "rack.xml",        "--model", "tiny.json", "--strategy",
+                "tensor", "--quiet",    "--prompt-tokens", "8",       "--out",     "out.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    bench.must(words);
+    return bench.read("out.json");
+  };
+  CHECK(planned({"--hosts", "node-0.lab , node-1.lab"}) ==
+        planned({"--hosts", "node-0.lab,node-1.lab"}));
+  CHECK(planned({"--devices", "node-0.lab, node-1.lab"}) ==
+        planned({"--devices", "node-0.lab,node-1.lab"}));
   // The plan keeps the words of the flag.
   CHECK(replaced(made({"--partition", "1 : 3"}), "1 : 3", "1:3") == made({"--partition", "1:3"}));
   CHECK(made({"--groups", "desk / sofa"}, "pipeline") ==

@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/cli/cli_program.hpp"
 
@@ -41,7 +44,27 @@ TEST_CASE("cli/search: a limit of evaluations gives the same plan each time, and
   CHECK(bench.read("first.json") == bench.read("second.json"));
   CHECK(Json::parse(bench.read("first.json")).at("search").at("to_the_end") == false);
   bench.must({"simulate", "first.json"});
+  Json odd = Json::parse(bench.read("first.json"));
+  odd["search"]["seconds"] = 3;
+  bench.write("odd.json", odd.dump());
+  CHECK(contains(bench.run({"simulate", "odd.json"}).err, "seconds"));
   CHECK(contains(bench.good(limited), "--seconds 0, which searches to the end"));
+}
+
+TEST_CASE("cli/search: the examples that help shows are plans") {
+  const Kitchen bench;
+  const std::string help = bench.good({"help", "plan"});
+  std::istringstream lines(help.substr(help.find("\nexamples:\n") + 11));
+  int examples = 0;
+  for (std::string line; std::getline(lines, line) && line.starts_with("  tandem ");) {
+    ++examples;
+    const Outcome outcome = bench.shell(
+        "\"$TANDEM\"" + line.substr(line.find(" plan ")) +
+        (line.find("--strategy") == std::string::npos ? " --evaluations 1 --quiet" : " --quiet"));
+    CAPTURE(line);
+    CHECK_MESSAGE(outcome.code == 0, outcome.err);
+  }
+  CHECK(examples == 3);
 }
 
 TEST_CASE("cli/search: to the end is never slower than a limited search" *
