@@ -405,13 +405,11 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
   return plan;
 }
 
-}  // namespace
-
-namespace {
-
 std::optional<SearchCut> read_search(const model::JsonValue& root) {
   const auto search = root.find("search");
-  if (!search || search->at("to_the_end").boolean()) return std::nullopt;
+  if (!search) return std::nullopt;
+  search->expect_keys({"evaluations", "to_the_end"});
+  if (search->at("to_the_end").boolean()) return std::nullopt;
   return SearchCut{
       .evaluations =
           search->at("evaluations").integer(0, std::numeric_limits<std::int64_t>::max())};
