@@ -2,8 +2,8 @@
 
 // Gives the key of a group of devices to another device. The host has the key and listens; the
 // guest joins. Over TLS with certificates made for the connection each proves to the other, before
-// the key is sent, that nobody is in between: by a code that a person carries from the host to the
-// guest, or by a fingerprint that a person compares.
+// the key is sent, that there is no other device in between: by a code that a person carries from
+// the host to the guest, or by a fingerprint that a person compares.
 //
 // Messages have fixed sizes. G: guest, H: host, K: the secret of exec/pairing/code_agreement.hpp.
 //   G<->H  greeting: protocol, version, way of proof

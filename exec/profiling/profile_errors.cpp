@@ -8,15 +8,9 @@
 #include "model/base/limits.hpp"
 #include "model/base/statistics.hpp"
 #include "model/predict/cost_model.hpp"
+#include "model/predict/deviation.hpp"
 
 namespace tandem::exec {
-
-namespace {
-
-// What model/predict/deviation.cpp assumes of a rate that states no error.
-constexpr double kUnmeasured = 0.10;
-
-}  // namespace
 
 std::optional<double> relative_spread(std::span<const std::vector<double>> groups) {
   constexpr std::size_t kMany = 20;
@@ -57,7 +51,8 @@ void add_errors(const ProfileLog& log, const ProfileLog& measured, HeldOut& held
 model::RateError rate_error(const ProfileLog& log, model::TaskKind kind,
                             std::optional<model::WeightFormat> format,
                             std::span<const double> held_out, double drift) {
-  model::RateError error{.fit = kUnmeasured, .spread = kUnmeasured};
+  model::RateError error{.fit = model::kAssumedKindDeviation,
+                         .spread = model::kAssumedKindDeviation};
   if (!held_out.empty()) {
     double squares = 0.0;
     for (const double one : held_out) squares += one * one;

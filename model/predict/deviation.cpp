@@ -16,7 +16,6 @@ namespace {
 constexpr double kUnseenByProfiles = 0.05;
 // Of a profile that states no errors.
 constexpr double kAssumedDrift = 0.15;
-constexpr double kAssumedKind = 0.10;
 // Of the roofline of stated speeds: on an AMD EPYC (Zen 4), one thread, times were 0.4 to 1.7 times
 // as long as it says (docs/results/measurements/0074-intervals.md).
 constexpr double kNominal = 0.45;
@@ -38,7 +37,7 @@ double of_rate(const KindRate* rate, double otherwise) {
 
 double of_kind(const DeviceProfile& profile, TaskKind kind, const Transformer& transformer) {
   if (kind == TaskKind::load) return profile.disk_spread.value_or(kDisk);
-  const double otherwise = is_message(kind) ? kMessages : kAssumedKind;
+  const double otherwise = is_message(kind) ? kMessages : kAssumedKindDeviation;
   if (kind == TaskKind::attend || kind == TaskKind::score)
     return of_rate(profile.rate_of(kind, rated_as(transformer.cache)), otherwise);
   if (!reads_weights(kind))
@@ -62,7 +61,7 @@ std::string basis_of(const DeviceProfile& profile) {
            " are assumed; measure one with `tandem profile`";
   if (!states_errors(profile))
     return "a profile that states no errors, so " + percent_text(kAssumedDrift) +
-           " of the machine and " + percent_text(kAssumedKind) +
+           " of the machine and " + percent_text(kAssumedKindDeviation) +
            " of each kind of task are assumed; measure it again with `tandem profile`";
   return "the errors that profiles measured";
 }

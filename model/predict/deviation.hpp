@@ -14,6 +14,9 @@
 
 namespace tandem::model {
 
+// Of each kind of task, where a profile states no error of it.
+inline constexpr double kAssumedKindDeviation = 0.10;
+
 // Standard deviations of the logarithm of true time / predicted time.
 struct DeviceDeviation {
   double systematic = 0.0;  // of all tasks, and of all devices with the same profile
