@@ -118,10 +118,10 @@ void print_routes(const model::Cluster& cluster, std::ostream& out) {
     for (DeviceIndex to = from + 1; to < cluster.size(); ++to) {
       const model::Route& there = cluster.route(from, to);
       const model::Route& back = cluster.route(to, from);
-      const bool alike = is_two_way(there, back);
-      table.add({name(from) + (alike ? " <-> " : " -> ") + name(to), to_text(there.latency),
+      const bool is_one = is_two_way(there, back);
+      table.add({name(from) + (is_one ? " <-> " : " -> ") + name(to), to_text(there.latency),
                  to_text(there.bandwidth), path_text(cluster, there)});
-      if (!alike)
+      if (!is_one)
         table.add({name(to) + " -> " + name(from), to_text(back.latency), to_text(back.bandwidth),
                    path_text(cluster, back)});
     }

@@ -70,18 +70,19 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
     out << "\nthe machine's speed moved by " << percent_of(*profile.drift)
         << " while measuring: other programs were busy; end them and measure again";
   out << "\n\n";
-  model::Table table({"task", "overhead", "rows alike", "streamed", "error", "spread"});
+  model::Table table({"task", "overhead", "a row", "intensity", "streamed", "error", "spread"});
   const auto add = [&](std::size_t k, const model::KindRate& rate, const std::string& format) {
     std::string name(model::to_string(static_cast<model::TaskKind>(k)));
     if (!format.empty()) name += " (" + format + ")";
     std::string overhead = to_text(model::Seconds{rate.overhead_s});
+    std::string row = rate.row_s > 0.0 ? to_text(model::Seconds{rate.row_s}) : "";
     std::string fit = rate.error ? percent_of(rate.error->fit) : "";
     std::string spread = rate.error ? percent_of(rate.error->spread) : "";
     for (const model::RatePoint& point : rate.points) {
       if (point.seconds_per_byte <= 0.0) continue;
-      table.add({name, overhead, model::fixed(point.intensity, point.intensity < 10.0 ? 1 : 0),
+      table.add({name, overhead, row, model::fixed(point.intensity, point.intensity < 10.0 ? 1 : 0),
                  to_text(model::BytesPerSecond{1.0 / point.seconds_per_byte}), fit, spread});
-      for (std::string* const once : {&name, &overhead, &fit, &spread}) once->clear();
+      for (std::string* const once : {&name, &overhead, &row, &fit, &spread}) once->clear();
     }
   };
   for (std::size_t k = 0; k < profile.rate.size(); ++k) {
