@@ -116,7 +116,7 @@ std::string bottleneck_text(const planner::Plan& plan, bool of_prompt) {
                 ? " (" + part.largest->what + ")"
                 : " (" + part.largest->what + " alone " + percent(part.largest->seconds) + ")";
   }
-  return text + ". What would help most: " + remedy_of(most->first, plan) + ".";
+  return text + ". To shorten it: " + remedy_of(most->first, plan) + ".";
 }
 
 void print_answer(const planner::Plan& plan, const model::Result& predicted,
