@@ -3,50 +3,14 @@
 // The best strategy, devices, master, formats and policy: `tandem plan --strategy auto`.
 
 #include <cstdint>
-#include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "advice/prediction.hpp"
-#include "planner/partition/search_effort.hpp"
-#include "planner/search/search.hpp"
+#include "advice/question.hpp"
 
 namespace tandem::study {
-
-// The best plan so far of a search for the best strategy.
-struct BestSoFar {
-  double seconds = std::numeric_limits<double>::infinity();  // by the objective; infinite: no plan
-  std::string strategy{};
-  std::ptrdiff_t devices = 0;
-  std::size_t candidates = 0;  // settings planned so far
-};
-
-struct Question {
-  // Its objective decides; a master that it names is kept. Its strategy, partition, allreduce and
-  // tiles are not read; with many requests neither is its workload.
-  planner::Request request;
-  std::vector<model::WeightFormats> formats{};  // acceptable ones; empty: the model's
-  // Many requests (policy null: any; without a schedule); nothing: the one of request.workload.
-  std::optional<ServedWorkload> served{};
-  bool best_chunk = false;  // many requests: also searches the chunk
-  // Limits the search, and counts its evaluations; null: to the end. Outlives the search.
-  planner::SearchEffort* effort = nullptr;
-  // Called after each planned setting, by one thread at a time.
-  std::function<void(const BestSoFar&)> progress{};
-};
-
-// The best plan of one strategy.
-struct Contender {
-  planner::Plan plan;  // on the devices that it uses alone
-  // Seconds by the objective (planner/search/objective.hpp); for many requests their means,
-  // throughput: from token to token, or from pass to pass.
-  double seconds = 0.0;
-  const planner::Policy* policy = nullptr;  // of many requests
-  std::int64_t chunk = 0;
-};
 
 // A device that the best plan does not use, and its strategy's time with that device added.
 struct LeftOut {
@@ -76,12 +40,12 @@ struct Choice {
 // (decision 0041 has the frequency), but is no slower than the plan for all devices and the first
 // master. With a requested window, strategies that cannot stream weights are skipped. Throws Error
 // as make_plan does.
-//   Strategies are searched side by side on the machine's processors: first for the
-// fastest 2, 4, 8, ... devices and for all, then local searches, the most promising first. To the
-// end, the result does not depend on the number of processors. At a limit of `effort` the search
-// returns the best plan of each strategy so far, by sim::evaluate_fair, and no devices left out;
-// limits apply once there is a plan. A limit of evaluations makes it search on one thread, so that
-// it always ends at the same plan.
+// Strategies are searched side by side on the machine's processors: first for the fastest 2, 4, 8,
+// ... devices and for all, then local searches, the most promising first. To the end, the result
+// does not depend on the number of processors. At a limit of `effort` the search returns the best
+// plan of each strategy so far, by sim::evaluate_fair, and no devices left out; limits apply once
+// there is a plan. A limit of evaluations makes it search on one thread, so that it always ends at
+// the same plan.
 [[nodiscard]] Choice choose(const Question& question);
 
 // Returns why the first contender beats the runner-up, for users: one sentence without a full stop.

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "advice/choice.hpp"
+#include "advice/question.hpp"
 #include "advice/settings.hpp"
 
 namespace tandem::study {

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "advice/choice.hpp"
+#include "advice/question.hpp"
 #include "model/base/error.hpp"
 #include "planner/strategy/common/lowering.hpp"
 

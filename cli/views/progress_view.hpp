@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
-#include "advice/choice.hpp"
 #include "advice/progress.hpp"
+#include "advice/question.hpp"
 
 namespace tandem::cli {
 
