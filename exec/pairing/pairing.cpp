@@ -208,6 +208,7 @@ void compare_fingerprints(Connection& peer, const PairingProof& proof, bool is_h
     if (is_over) throw Error(peer.peer() + kDiffer);
     theirs = answer;
   };
+  watch();  // the answer may have come with the greeting, which a poll would not tell
   bool same = false;
   try {
     same = proof.confirm({.fingerprint = fingerprint_of(channel_binding(peer)),
