@@ -395,15 +395,27 @@ void check_memory(const Plan& plan, const ServedWorkload* served, bool timeline)
       "simulate: a timeline of up to " + std::to_string(most) + " steps");
 }
 
-model::Bottleneck bottleneck_of(Plan plan, EvaluatorKind evaluator) {
+model::Bottleneck bottleneck_of(Plan plan, EvaluatorKind evaluator, const ServedWorkload* served) {
   plan.cluster = model::without_variation(plan.cluster);
+  const model::CostModel costs = plan.cost_model();
+  const model::Evaluated run{plan.cluster, costs, plan.master};
+  if (served != nullptr) {
+    ServedWorkload two = *served;
+    for (planner::InferenceRequest& request : two.requests)
+      request.new_tokens = std::min<std::int64_t>(2, request.new_tokens);
+    const model::RunRecorder recorder =
+        evaluate_served(plan, two, {.evaluator = evaluator, .timeline = true}, 1);
+    std::vector<model::ScheduledStep> schedule;
+    for (const model::ServedStep& step : recorder.served()) schedule.push_back(step.step);
+    planner::ScheduledSteps steps(plan, std::move(schedule));
+    return model::find_bottleneck(run, steps, recorder.trace());
+  }
   planner::Workload workload = plan.workload;
   workload.new_tokens = std::min<std::int64_t>(2, workload.new_tokens);
   planner::GenerationSteps steps(plan, workload);
   model::RunRecorder recorder(plan.cluster, plan.master, true);
   evaluate(plan, evaluator, steps, recorder, false);
-  const model::CostModel costs = plan.cost_model();
-  return model::find_bottleneck({plan.cluster, costs, plan.master}, steps, recorder.trace());
+  return model::find_bottleneck(run, steps, recorder.trace());
 }
 
 }  // namespace tandem::study

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "advice/prediction.hpp"
+#include "advice/prompt_chunks.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/search/search.hpp"
 
@@ -33,6 +34,7 @@ struct Question {
   // Many requests (policy null: any; without a schedule); nothing: the one of request.workload.
   std::optional<ServedWorkload> served{};
   bool best_chunk = false;  // many requests: also searches the chunk
+  PromptReading prompt{};   // one request: how its prompt is read
   // Limits the search, and counts its evaluations; null: to the end. Outlives the search.
   planner::SearchEffort* effort = nullptr;
   // Called after each planned setting, by one thread at a time.
@@ -46,7 +48,7 @@ struct Contender {
   // throughput: from token to token, or from pass to pass.
   double seconds = 0.0;
   const planner::Policy* policy = nullptr;  // of many requests
-  std::int64_t chunk = 0;
+  std::int64_t chunk = 0;                   // rows of a prompt's chunks; 0: whole prompts
 };
 
 }  // namespace tandem::study

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "advice/prediction.hpp"
+#include "advice/prompt_chunks.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/search/device_choice.hpp"
@@ -97,13 +98,12 @@ ServedWorkload Answers::served_by(const Contender& contender) const {
 
 double Answers::predicted(const Contender& contender) const {
   const Objective objective = question_->request.objective;
-  if (!question_->served)
-    return planner::predicted_time(contender.plan, objective, sim::extend_fair);
   return seconds_of(predict_served_fairly(contender.plan, served_by(contender)), objective);
 }
 
 double Answers::simulated(const Contender& contender) const {
   const Objective objective = question_->request.objective;
+  if (!question_->served && contender.chunk > 0) return contender.seconds;
   if (!question_->served)
     return planner::predicted_time(contender.plan, objective, sim::replay_extrapolated);
   return seconds_of(
@@ -114,9 +114,10 @@ double Answers::simulated(const Contender& contender) const {
 std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
                                                      const Request& request) const {
   if (!question_->served) {
-    auto made = planner::make_plan(request);
+    auto made = plan_prompt(request, question_->prompt);
     if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
-    return Contender{.plan = std::get<Plan>(std::move(made))};
+    auto& one = std::get<PromptPlan>(made);
+    return Contender{.plan = std::move(one.plan), .seconds = one.seconds, .chunk = one.chunk};
   }
   const ServedWorkload& served = *question_->served;
   const std::int64_t steps = setting.strategy->sharding.splits_layers() ? served.steps : 0;
@@ -219,7 +220,7 @@ Answer Answers::best_with(const Setting& setting, Request& request,
   if (const auto* const no = std::get_if<Infeasible>(&made))
     return {.contender = {}, .reason = first_line(no->reason)};
   auto& contender = std::get<Contender>(made);
-  contender.seconds = predicted(contender);
+  if (question_->served) contender.seconds = predicted(contender);
   return {.contender = std::move(contender), .reason = {}};
 }
 

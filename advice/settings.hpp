@@ -79,6 +79,7 @@ class Answers {
  private:
   [[nodiscard]] planner::Request request_of(const Setting& setting) const;
   [[nodiscard]] ServedWorkload served_by(const Contender& contender) const;
+  // Of many requests.
   [[nodiscard]] double predicted(const Contender& contender) const;
   [[nodiscard]] std::variant<planner::Infeasible, Contender> planned(
       const Setting& setting, const planner::Request& request) const;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "cli/flags/plan_workload.hpp"
 #include "cli/views/interruption.hpp"
 #include "cli/views/progress_view.hpp"
 #include "model/base/error.hpp"
@@ -14,8 +15,15 @@
 
 namespace tandem::cli {
 
-Answer answer_to(const planner::Request& request, std::optional<Served>& served) {
-  if (!served) return planner::make_plan(request);
+Answer answer_to(const planner::Request& request, const study::PromptReading& reading,
+                 std::optional<Served>& served) {
+  if (!served) {
+    auto made = study::plan_prompt(request, reading);
+    if (auto* const no = std::get_if<planner::Infeasible>(&made)) return std::move(*no);
+    auto& found = std::get<study::PromptPlan>(made);
+    if (found.chunk > 0) served = one_in_chunks(request.workload, found.chunk);
+    return std::move(found.plan);
+  }
   if (!served->best_chunk) {
     return planner::make_serving_plan(request, served->requests, *served->policy, served->chunk,
                                       served->steps);
@@ -58,12 +66,13 @@ Answer answer_within(const planner::Request& request, MeasuredLoss& loss, const 
 }
 
 Answer answer_of_any(const Options& options, const planner::Request& request,
-                     std::vector<model::WeightFormats> formats, std::optional<Served>& served,
+                     std::vector<model::WeightFormats> formats,
+                     const study::PromptReading& reading, std::optional<Served>& served,
                      const planner::SearchEffort::Limits& limits,
                      std::optional<study::Choice>& choice) {
   planner::SearchEffort effort(limits);
   BestSoFarLine line(!options.has("quiet"));
-  study::Question question{.request = request, .formats = std::move(formats)};
+  study::Question question{.request = request, .formats = std::move(formats), .prompt = reading};
   if (served) {
     question.served =
         study::ServedWorkload{.requests = served->requests,
@@ -87,6 +96,8 @@ Answer answer_of_any(const Options& options, const planner::Request& request,
     if (served) {
       served->policy = first.policy;
       served->chunk = first.chunk;
+    } else if (first.chunk > 0) {
+      served = one_in_chunks(first.plan.workload, first.chunk);
     }
     return first.plan;
   }

@@ -22,8 +22,10 @@ namespace tandem::cli {
 
 using Answer = std::variant<planner::Plan, planner::Infeasible>;
 
-// The plan of one strategy, for one request or for `served`, whose chunk is set to the one found.
-[[nodiscard]] Answer answer_to(const planner::Request& request, std::optional<Served>& served);
+// The plan of one strategy, for `served`, whose chunk is set to the one found, or for one request
+// that is read so; `served` is set to it if that is in chunks.
+[[nodiscard]] Answer answer_to(const planner::Request& request,
+                               const study::PromptReading& reading, std::optional<Served>& served);
 
 // The plan of the selected option, or why each has none.
 [[nodiscard]] Answer answer_of(const planner::SpChoice& choice);
@@ -35,10 +37,12 @@ using Answer = std::variant<planner::Plan, planner::Infeasible>;
 
 // The best plan of all strategies within `limits`; `choice` is set to their
 // ranking, policy and chunk of `served` to the best ones. Infeasible: why each strategy has none.
+// One request is read as `reading` says; `served` is set to it if that is in chunks.
 // Draws a line of progress on a terminal; Ctrl-C takes the best plan so far. Throws Error if there
 // is none yet.
 [[nodiscard]] Answer answer_of_any(const Options& options, const planner::Request& request,
                                    std::vector<model::WeightFormats> formats,
+                                   const study::PromptReading& reading,
                                    std::optional<Served>& served,
                                    const planner::SearchEffort::Limits& limits,
                                    std::optional<study::Choice>& choice);

@@ -164,6 +164,17 @@ StrategyFlags strategy_flags(const Options& options, const planner::Strategy& ch
           .collective = collective};
 }
 
+// Why plans of these flags read prompts whole; empty: they may read them in chunks.
+std::string only_whole(const planner::Request& request, const StrategyFlags& flags,
+                       const std::optional<Bounded>& bounded) {
+  if (flags.sp == "auto") return "with '--sp auto' prompts are read whole";
+  if (!flags.moves) return "with '--decode-moves auto' prompts are read whole";
+  if (bounded) return "levels that are chosen by their loss read prompts whole";
+  if (request.window.blocks.value_or(0) > 0)
+    return "weights that stream are read once for each chunk";
+  return "";
+}
+
 // Several steps in flight exclude weights that stream, and rounds.
 void check_in_flight(const Options& options, const Served& served,
                      const planner::Request& request) {
@@ -278,7 +289,13 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
   const planner::Plan& plan = found.plan();
   const std::optional<Served>& served = found.served;
   const model::Result predicted = predicted_times(plan, served);
-  print_answer(plan, predicted, found.choice, found.objective, found.platform_devices, shortened,
+  print_answer({.plan = plan,
+                .served = served,
+                .predicted = predicted,
+                .choice = found.choice,
+                .objective = found.objective,
+                .platform_devices = found.platform_devices,
+                .shortened = shortened},
                out);
   print_plan(plan, show.file.value_or(""), out);
   if (found.choice) print_choice(*found.choice, out);
@@ -299,7 +316,7 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
   }
   const std::string cost = planner::streaming_cost(as_found(request, found), plan);
   if (!cost.empty()) out << '\n' << cost;
-  if (served) out << "\nthe plan is for " << to_text(*served) << '\n';
+  if (served && !served->is_one()) out << "\nthe plan is for " << to_text(*served) << '\n';
 }
 
 }  // namespace
@@ -336,11 +353,14 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       options, {.model = transformer,
                 .tokenizer = tokenizer_source(model_name),
                 .remedy = "give prompt_tokens, or '--model' a folder or GGUF file with a tokenizer",
-                .sample = [&] {
-                  const planner::Workload one = lengths_of(options, model_name, transformer);
-                  return planner::InferenceRequest{
-                      .id = {}, .prompt_tokens = one.prompt_tokens, .new_tokens = one.new_tokens};
-                }});
+                .sample =
+                    [&] {
+                      const planner::Workload one = lengths_of(options, model_name, transformer);
+                      return planner::InferenceRequest{.id = {},
+                                                       .prompt_tokens = one.prompt_tokens,
+                                                       .new_tokens = one.new_tokens};
+                    },
+                .plans = true});
   if (served && served->steps > 1 && !any && !chosen.sharding.splits_layers())
     throw Usage("flag '--in-flight': with strategy '" + strategy +
                 "' all devices work on one step; expected 1, or strategy " + with_stages());
@@ -396,6 +416,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     throw Usage(
         "flag '--decode-moves': auto compares plans by one request, expected q, kv or migrate with "
         "a workload of several");
+  const study::PromptReading reading =
+      served ? study::PromptReading{}
+             : prompt_reading(options, transformer, only_whole(request, flags, bounded));
   options.settle();
   if (any) check_streaming_of_any(options, request);
 
@@ -405,11 +428,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
   std::optional<planner::DecodeChoice> of_moves;
   const auto answer_for = [&](const planner::Request& asked) {
-    if (any) return answer_of_any(options, asked, formats, served, limits, choice);
+    if (any) return answer_of_any(options, asked, formats, reading, served, limits, choice);
     if (flags.sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
     if (!flags.moves) return answer_of(of_moves.emplace(planner::choose_moves(asked)));
     if (loss) return answer_within(asked, *loss, *bounded, drop);
-    return answer_to(asked, served);
+    return answer_to(asked, reading, served);
   };
   std::optional<planner::FewestDevices> few;
   const auto answer =

@@ -285,6 +285,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
                                    .policy = job.served->policy,
                                    .chunk = job.served->chunk,
                                    .steps = job.served->steps,
+                                   .is_one = job.served->is_one(),
                                    .on_token = {}};
   } else if (job.plan.model.architecture().generates()) {
     run.sampling = sampling_of(options);

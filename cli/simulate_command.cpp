@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "advice/prediction.hpp"
+#include "advice/prompt_chunks.hpp"
 #include "cli/files/files.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/file_roles.hpp"
@@ -117,9 +118,10 @@ void print_repetitions(const Result& result, std::ostream& out) {
 }
 
 void print_result(const Plan& plan, const Result& result, const model::Bottleneck& bottleneck,
-                  std::ostream& out) {
+                  std::int64_t chunk, std::ostream& out) {
   out << result.plan.model << " on " << result.plan.platform << ", strategy "
-      << result.plan.strategy << ", " << to_text(plan.workload) << ", " << result.evaluator
+      << result.plan.strategy << ", " << to_text(plan.workload)
+      << (chunk > 0 ? " in chunks of " + std::to_string(chunk) : "") << ", " << result.evaluator
       << "\n\n";
   print_times(result, out);
   out << '\n';
@@ -215,10 +217,12 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   if (show.json) {
     out << to_json(result);
   } else if (show.table()) {
-    if (served) {
+    const bool one = served && study::is_one_in_chunks(*served);
+    if (served && !one) {
       print_served(*served, result, out);
     } else {
-      print_result(plan, result, study::bottleneck_of(plan, evaluator), out);
+      print_result(plan, result, study::bottleneck_of(plan, evaluator, one ? &*served : nullptr),
+                   one ? served->chunk : 0, out);
     }
     if (evaluator == EvaluatorKind::simgrid) print_network(result, out);
   }

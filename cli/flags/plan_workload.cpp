@@ -87,6 +87,23 @@ planner::Workload workload_of(const Options& options, const std::string& model_n
   return lengths_of(options, model_name, transformer);
 }
 
+study::PromptReading prompt_reading(const Options& options, const model::Transformer& transformer,
+                                    const std::string& only_whole) {
+  const std::string chunk = options.text_or("chunk", "auto");
+  if (chunk == "whole") return {};
+  if (chunk == "auto") return {.best = only_whole.empty()};
+  if (!only_whole.empty())
+    throw Usage("flag '--chunk': " + only_whole + "; expected whole, or leave it out");
+  if (!transformer.architecture().generates())
+    throw Usage("flag '--chunk': an encoder reads its text whole; leave it out");
+  return {.rows = options.integer_or("chunk", 0, 1, 1 << 30)};
+}
+
+Served one_in_chunks(const planner::Workload& workload, std::int64_t chunk) {
+  study::ServedWorkload one = study::one_in_chunks(workload, chunk);
+  return {.requests = std::move(one.requests), .policy = one.policy, .chunk = chunk, .samples = true};
+}
+
 planner::Objective objective_of(const Options& options, const planner::Strategy& strategy, bool any,
                                 const std::optional<Served>& served) {
   using planner::Objective;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "advice/prompt_chunks.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "model/transformer/transformer.hpp"
@@ -37,6 +38,16 @@ namespace tandem::cli {
 [[nodiscard]] planner::Workload workload_of(const Options& options, const std::string& model_name,
                                             const model::Transformer& transformer,
                                             const std::optional<Served>& served);
+
+// How the prompt of one request is read, by `--chunk`: in chunks of so many tokens, whole or, by
+// default, as is predicted best. `only_whole` is why it can only be read whole; empty: it may be in
+// chunks. Throws Usage for chunks that cannot be.
+[[nodiscard]] study::PromptReading prompt_reading(const Options& options,
+                                                  const model::Transformer& transformer,
+                                                  const std::string& only_whole);
+
+// The service of one request whose prompt is read in chunks of `chunk` rows.
+[[nodiscard]] Served one_in_chunks(const planner::Workload& workload, std::int64_t chunk);
 
 // `--objective`, by default throughput of many requests and the request of one. `any`: the strategy
 // is to be chosen, too. Throws Usage where nothing is searched, Error for an unknown objective.

@@ -158,8 +158,8 @@ std::vector<Flag> workload_flags() {
       {"samples", "M", "instead: M identical requests, all present from the start"},
       {"policy", "P", policies},
       {"chunk", "N",
-       "read prompts in chunks of N tokens beside decoding, with policy sarathi so that a step has "
-       "N rows in all; auto: as predicted best [whole]"},
+       "read prompts in chunks of N tokens, of many requests beside decoding, with policy sarathi so "
+       "that a step has N rows in all; whole; auto: as predicted best [auto; whole of many]"},
       {"in-flight", "N",
        "steps of different sequences, or chunks of a prompt, under way at once on a pipeline "
        "[auto: one a stage, with policy recurrent one a request]"}};
@@ -184,7 +184,8 @@ std::optional<Served> served_workload(const Options& options, const WorkloadUse&
     throw Usage("flags '--workload' and '--samples' contradict each other; give one");
   if (!path && !served.samples) {
     if (planned == nullptr) {
-      options.refuse({"policy", "chunk", "in-flight"},
+      if (!use.plans) options.refuse({"chunk"}, "without '--workload' or '--samples'");
+      options.refuse({"policy", "in-flight"},
                      "without '--workload' or '--samples', whose requests they are for");
       return std::nullopt;
     }
@@ -270,7 +271,11 @@ const planner::PlannedService* service_to_run(const Options& options,
   if (!alone || options.has("samples") || options.has("workload")) return &service;
   const std::size_t count =
       service.samples > 0 ? static_cast<std::size_t>(service.samples) : service.requests.size();
-  remark(options, "the plan was made for " + count_text(count) +
+  if (service.samples == 1 && service.chunk > 0)
+    remark(options, "this run reads the prompt whole, the plan in chunks of " +
+                        std::to_string(service.chunk) + "; predictions of the plan do not apply");
+  else
+    remark(options, "the plan was made for " + count_text(count) +
                       " together, this run is one alone; predictions of the plan do not apply");
   return nullptr;
 }
@@ -304,6 +309,8 @@ void check_runs(const Options& options, const planner::Plan& plan, const Served&
 }
 
 std::string to_text(const Served& served) {
+  if (served.is_one() && served.chunk > 0 && !served.policy->budget())
+    return "one request, its prompt in chunks of " + std::to_string(served.chunk);
   const std::string noun = served.samples ? " sample" : " request";
   return std::to_string(served.requests.size()) + noun +
          (served.requests.size() == 1 ? ", " : "s, ") + std::string(served.policy->name) +

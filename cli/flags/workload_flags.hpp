@@ -27,6 +27,8 @@ struct Served {
   bool samples = false;      // the requests are samples of one
   std::string sha256{};      // of the workload file; empty: samples
   bool raw_prompts = false;  // special tokens in its texts were encoded as plain text
+  // One request, whose results are told as those of a run without a workload.
+  [[nodiscard]] bool is_one() const { return samples && requests.size() == 1; }
 };
 
 // What a command knows of the requests that its flags ask for.
@@ -39,6 +41,7 @@ struct WorkloadUse {
   const planner::PlannedService* planned = nullptr;  // of the plan file; null: none
   std::filesystem::path plan{};                      // that file
   bool runs = false;  // whether prompts are needed, not only their lengths
+  bool plans = false;  // whether --chunk may be of one request, without a workload
 };
 
 // The flags --workload, --samples, --policy, --chunk and --in-flight of `tandem plan`, and of

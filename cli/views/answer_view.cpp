@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "advice/prediction.hpp"
+#include "advice/prompt_chunks.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/views/plan_view.hpp"
 #include "model/base/quantity_text.hpp"
@@ -89,8 +90,10 @@ std::string remedy_of(model::WaitCause cause, const planner::Plan& plan) {
 
 }  // namespace
 
-std::string bottleneck_text(const planner::Plan& plan, bool of_prompt) {
-  const model::Bottleneck found = study::bottleneck_of(plan, study::EvaluatorKind::analytic);
+std::string bottleneck_text(const planner::Plan& plan, bool of_prompt, std::int64_t chunk) {
+  const study::ServedWorkload served = study::one_in_chunks(plan.workload, chunk);
+  const model::Bottleneck found = study::bottleneck_of(plan, study::EvaluatorKind::analytic,
+                                                       chunk > 0 ? &served : nullptr);
   const bool generates = !found.token.empty() && !of_prompt;
   const std::vector<model::Waiting>& waiting = generates ? found.token : found.prompt;
   double total = 0.0;
@@ -119,9 +122,9 @@ std::string bottleneck_text(const planner::Plan& plan, bool of_prompt) {
   return text + ". To shorten it: " + remedy_of(most->first, plan) + ".";
 }
 
-void print_answer(const planner::Plan& plan, const model::Result& predicted,
-                  const std::optional<study::Choice>& choice, planner::Objective objective,
-                  std::size_t platform_devices, const std::string& shortened, std::ostream& out) {
+void print_answer(const PlanAnswer& answer, std::ostream& out) {
+  const auto& [plan, served, predicted, choice, objective, platform_devices, shortened] = answer;
+  const std::int64_t chunk = served && served->is_one() ? served->chunk : 0;
   const auto used = static_cast<std::size_t>(std::ranges::count_if(
       plan.devices,
       [](const planner::DevicePlan& device) { return !device.share.layers.empty(); }));
@@ -130,6 +133,7 @@ void print_answer(const planner::Plan& plan, const model::Result& predicted,
               ? used == 1 ? std::string("the device") : "all " + std::to_string(used) + " devices"
               : std::to_string(used) + " of " + std::to_string(platform_devices) + " devices")
       << " of " << plan.cluster.name() << " with strategy " << plan.strategy
+      << (chunk > 0 ? ", its prompt read in chunks of " + std::to_string(chunk) + " tokens" : "")
       << (plan.streams() ? "; some weights stream from disk.\n" : ".\n");
   if (predicted.requests.size() == 1) {
     const model::RequestResult& request = predicted.requests.front();
@@ -149,7 +153,7 @@ void print_answer(const planner::Plan& plan, const model::Result& predicted,
     const double rest = request.end_s - request.arrival_s - request.ttft_s;
     const bool of_prompt = objective == planner::Objective::ttft ||
                            (objective == planner::Objective::request && request.ttft_s > rest);
-    if (const std::string text = bottleneck_text(plan, of_prompt); !text.empty())
+    if (const std::string text = bottleneck_text(plan, of_prompt, chunk); !text.empty())
       out << text << '\n';
   }
   if (choice && choice->contenders.size() > 1) {

@@ -2,27 +2,41 @@
 
 // The answer of `tandem plan` in a few sentences, printed before its tables.
 
+#include <cstddef>
+#include <cstdint>
 #include <iosfwd>
 #include <optional>
 #include <string>
 
 #include "advice/choice.hpp"
+#include "cli/flags/workload_flags.hpp"
 #include "model/report/result.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/search/objective.hpp"
 
 namespace tandem::cli {
 
+// What was asked and found.
+struct PlanAnswer {
+  const planner::Plan& plan;
+  const std::optional<Served>& served;
+  const model::Result& predicted;
+  const std::optional<study::Choice>& choice;
+  planner::Objective objective = planner::Objective::request;
+  std::size_t platform_devices = 0;
+  // Why the request is not of the usual length; empty: it is, or was given.
+  const std::string& shortened;
+};
+
 // Prints that the model fits and on which devices, the predicted times, what takes most of a step's
 // time and what would shorten it (of the prompt where the objective is its time, or it takes more
 // than all new tokens), the best alternative, and whether the search ended at a limit.
-// `shortened`: why the request is not of the usual length; empty: it is, or was given.
-void print_answer(const planner::Plan& plan, const model::Result& predicted,
-                  const std::optional<study::Choice>& choice, planner::Objective objective,
-                  std::size_t platform_devices, const std::string& shortened, std::ostream& out);
+void print_answer(const PlanAnswer& answer, std::ostream& out);
 
 // Describes what the critical path of a new token waits for most, or that of the prompt if
 // `of_prompt` or without new tokens, and what would shorten it. Links are taken as not shared.
-[[nodiscard]] std::string bottleneck_text(const planner::Plan& plan, bool of_prompt);
+// `chunk`: rows of the prompt's chunks; 0: it is read whole.
+[[nodiscard]] std::string bottleneck_text(const planner::Plan& plan, bool of_prompt,
+                                          std::int64_t chunk = 0);
 
 }  // namespace tandem::cli

@@ -25,7 +25,7 @@ exec::Execution show_execution(const planner::Plan& plan, exec::ExecuteOptions& 
     view.token(watch != nullptr ? watch->token(token) : "");
   };
   run.on_text = [&](std::size_t request, std::string_view text) {
-    if (!run.serve) return view.text(text);
+    if (!run.serve || run.serve->is_one) return view.text(text);
     std::string titled = (any ? "\n[" : "[") + run.serve->requests[request].id + "]\n";
     any = true;
     view.text(titled.append(text).append("\n"));

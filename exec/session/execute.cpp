@@ -62,12 +62,7 @@ class Texts {
         tokens_(options.serve ? options.serve->requests.size() : 0) {}
 
   void token(const std::vector<std::int32_t>& prompt, std::int32_t token, double at_s) {
-    std::string text;
-    if (!any_) {
-      for (const std::int32_t id : prompt) text += decoder_.push(id);
-    }
-    any_ = true;
-    tell(0, text + decoder_.push(token));
+    tell_one(prompt, token);
     if (options_.on_token) options_.on_token({.at_s = at_s});
   }
 
@@ -76,6 +71,7 @@ class Texts {
     const std::size_t request = moment.request;
     tokens_[request].push_back(token);
     if (options_.on_token) options_.on_token(moment);
+    if (options_.serve->is_one) return tell_one(options_.serve->requests[0].prompt_ids, token);
     if (!moment.is_last) return;
     StreamingDecoder decoder(tokenizer_);
     std::string text;
@@ -86,14 +82,25 @@ class Texts {
   }
 
   std::vector<std::string> finish() {
-    if (!options_.serve) tell(0, decoder_.finish());
+    if (!options_.serve || options_.serve->is_one) tell(0, decoder_.finish());
     return std::move(texts_);
   }
 
  private:
+  // A token of one request, the first with its prompt.
+  void tell_one(const std::vector<std::int32_t>& prompt, std::int32_t token) {
+    std::string text;
+    if (!any_) {
+      for (const std::int32_t id : prompt) text += decoder_.push(id);
+    }
+    any_ = true;
+    tell(0, text + decoder_.push(token));
+  }
+
   void tell(std::size_t request, const std::string& text) {
     texts_[request] += text;
-    if (options_.on_text && (options_.serve || !text.empty())) options_.on_text(request, text);
+    const bool whole = options_.serve && !options_.serve->is_one;
+    if (options_.on_text && (whole || !text.empty())) options_.on_text(request, text);
   }
 
   const ExecuteOptions& options_;

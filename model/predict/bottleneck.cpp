@@ -11,47 +11,61 @@
 namespace tandem::model {
 namespace {
 
-// The spans of one step, by action.
-std::vector<const Span*> spans_of(const Trace& trace, std::int32_t step, const Program& program) {
-  // A transfer has three spans, all else one.
-  std::map<std::pair<TaskIndex, TaskKind>, const Span*> by_task;
-  for (const Span& span : trace.spans) {
-    if (span.step == step) by_task[{span.task, span.kind}] = &span;
+// What a critical path leads through: the actions of some steps, one after another.
+struct Path {
+  struct Action {
+    LaneAction what{};
+    std::vector<std::size_t> dependencies{};
+    const Span* span = nullptr;
+  };
+  std::vector<Action> actions{};
+
+  // Appends the actions of a step. `spans` are its spans.
+  void add(const Program& program, const std::vector<const Span*>& spans) {
+    // A transfer has three spans, all else one.
+    std::map<std::pair<TaskIndex, TaskKind>, const Span*> by_task;
+    for (const Span* const span : spans) by_task[{span->task, span->kind}] = span;
+    const std::size_t first = actions.size();
+    for (ActionIndex i = 0; i < program.size(); ++i) {
+      Action& action = actions.emplace_back();
+      action.what = program.actions()[static_cast<std::size_t>(i)];
+      for (const ActionIndex before : program.dependencies(i))
+        action.dependencies.push_back(first + static_cast<std::size_t>(before));
+      const auto found = by_task.find({action.what.task, action.what.kind});
+      if (found != by_task.end()) action.span = found->second;
+    }
   }
-  std::vector<const Span*> spans;
-  spans.reserve(program.actions().size());
-  for (const LaneAction& action : program.actions()) {
-    const auto found = by_task.find({action.task, action.kind});
-    spans.push_back(found == by_task.end() ? nullptr : found->second);
-  }
-  return spans;
-}
+};
+
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
 class CriticalPath {
  public:
-  CriticalPath(const Evaluated& run, const Program& program, std::vector<const Span*> spans)
-      : run_(run), program_(program), spans_(std::move(spans)) {
-    std::map<std::tuple<LaneKind, DeviceIndex, DeviceIndex>, ActionIndex> last;
-    for (ActionIndex i = 0; i < program.size(); ++i) {
-      const LaneAction& action = program.actions()[static_cast<std::size_t>(i)];
-      const auto [lane, first] = last.try_emplace({action.lane, action.device, action.peer}, -1);
-      lane_before_.push_back(lane->second);
-      lane->second = i;
-      if (action.lane != LaneKind::channel) continue;
+  CriticalPath(const Evaluated& run, const Path& path)
+      : run_(run), path_(path), lane_before_(path.actions.size(), kNone) {
+    std::map<std::tuple<LaneKind, DeviceIndex, DeviceIndex>, std::vector<std::size_t>> lanes;
+    for (std::size_t i = 0; i < path.actions.size(); ++i) {
+      lanes[{action(i).lane, action(i).device, action(i).peer}].push_back(i);
+      if (action(i).lane != LaneKind::channel) continue;
       for (const Hop& hop : route(i).hops) occupied_[{hop.link, hop.direction}] += alone(i, hop);
+    }
+    // Steps in flight at once take turns in a lane.
+    for (auto& [lane, order] : lanes) {
+      std::ranges::stable_sort(order, {}, [this](std::size_t i) { return span(i).start; });
+      for (std::size_t k = 1; k < order.size(); ++k) lane_before_[order[k]] = order[k - 1];
     }
   }
 
   // Back to time `from`: a disk may have begun a step's loads long before.
   [[nodiscard]] std::vector<Waiting> walk(double from) {
-    ActionIndex at = last_result();
+    std::size_t at = last_result();
     // A message may wait for its channel: then what comes before it ended for it when the bytes
     // were out, a latency before the end of its span.
-    double until = at < 0 ? from : span(at).end;
-    while (at >= 0 && until > from) {
-      const ActionIndex before = predecessor(at);
+    double until = at == kNone ? from : span(at).end;
+    while (at != kNone && until > from) {
+      const std::size_t before = predecessor(at);
       // What passes between the end of the one and the end of the other belongs to the other.
-      const double since = before < 0 ? span(at).start : span(at).start - gap(at, before);
+      const double since = before == kNone ? span(at).start : span(at).start - gap(at, before);
       charge(at, until - std::max(since, from), span(at).end - until);
       until = since;
       at = before;
@@ -66,45 +80,43 @@ class CriticalPath {
   }
 
  private:
-  [[nodiscard]] const Span& span(ActionIndex i) const {
-    const Span* found = spans_[static_cast<std::size_t>(i)];
-    require(found != nullptr, "every action of the step has a span");
+  [[nodiscard]] const Span& span(std::size_t i) const {
+    const Span* found = path_.actions[i].span;
+    require(found != nullptr, "every action of the steps has a span");
     return *found;
   }
-  [[nodiscard]] const LaneAction& action(ActionIndex i) const {
-    return program_.actions()[static_cast<std::size_t>(i)];
-  }
-  [[nodiscard]] const Route& route(ActionIndex i) const {
+  [[nodiscard]] const LaneAction& action(std::size_t i) const { return path_.actions[i].what; }
+  [[nodiscard]] const Route& route(std::size_t i) const {
     return run_.cluster.route(action(i).device, action(i).peer);
   }
 
   // When `after`, in the same lane, could follow `i`: a channel is free once the bytes are out.
-  [[nodiscard]] double lane_free(ActionIndex i) const {
+  [[nodiscard]] double lane_free(std::size_t i) const {
     const bool channel = action(i).lane == LaneKind::channel;
     return span(i).end - (channel ? route(i).latency.value() : 0.0);
   }
 
-  [[nodiscard]] double gap(ActionIndex at, ActionIndex before) const {
-    const double free =
-        before == lane_before_[static_cast<std::size_t>(at)] ? lane_free(before) : span(before).end;
+  [[nodiscard]] double gap(std::size_t at, std::size_t before) const {
+    const double free = before == lane_before_[at] ? lane_free(before) : span(before).end;
     return std::max(0.0, span(at).start - free);
   }
 
-  // What the step is for: its last sample, or the end of an encoder's pass on the master.
-  [[nodiscard]] ActionIndex last_result() const {
-    ActionIndex last = -1;
-    for (ActionIndex i = program_.size() - 1; i >= 0; --i) {
+  // What the steps are for: the last sample, or the end of an encoder's pass on the master.
+  [[nodiscard]] std::size_t last_result() const {
+    std::size_t last = kNone;
+    for (std::size_t i = path_.actions.size(); i-- > 0;) {
       if (action(i).kind == TaskKind::sample) return i;
-      if (last < 0 && action(i).device == run_.master && action(i).lane == LaneKind::cpu) last = i;
+      if (last == kNone && action(i).device == run_.master && action(i).lane == LaneKind::cpu)
+        last = i;
     }
     return last;
   }
 
-  [[nodiscard]] ActionIndex predecessor(ActionIndex i) const {
-    ActionIndex latest = lane_before_[static_cast<std::size_t>(i)];
-    double when = latest < 0 ? 0.0 : lane_free(latest);
-    for (const ActionIndex dependency : program_.dependencies(i)) {
-      if (latest >= 0 && span(dependency).end < when) continue;
+  [[nodiscard]] std::size_t predecessor(std::size_t i) const {
+    std::size_t latest = lane_before_[i];
+    double when = latest == kNone ? 0.0 : lane_free(latest);
+    for (const std::size_t dependency : path_.actions[i].dependencies) {
+      if (latest != kNone && span(dependency).end < when) continue;
       latest = dependency;
       when = span(dependency).end;
     }
@@ -112,7 +124,7 @@ class CriticalPath {
   }
 
   // `seconds` of action `i`, which end `early` seconds before its span does.
-  void charge(ActionIndex i, double seconds, double early) {
+  void charge(std::size_t i, double seconds, double early) {
     const std::string& device =
         run_.cluster.devices()[static_cast<std::size_t>(action(i).device)].name;
     if (action(i).lane == LaneKind::cpu) {
@@ -148,20 +160,19 @@ class CriticalPath {
     return run_.cluster.links()[static_cast<std::size_t>(hop.link)];
   }
   // Seconds that the message alone takes of a link's time.
-  [[nodiscard]] double alone(ActionIndex i, const Hop& hop) const {
+  [[nodiscard]] double alone(std::size_t i, const Hop& hop) const {
     return (Bytes{span(i).bytes} / link(hop).bandwidth).value();
   }
-  // Seconds of the step that a link is occupied, as message `i` sees it.
-  [[nodiscard]] double occupation(ActionIndex i, const Hop& hop) const {
+  // Seconds of the steps that a link is occupied, as message `i` sees it.
+  [[nodiscard]] double occupation(std::size_t i, const Hop& hop) const {
     return link(hop).sharing == Sharing::fatpipe ? alone(i, hop)
                                                  : occupied_.at({hop.link, hop.direction});
   }
 
   const Evaluated& run_;
-  const Program& program_;
-  std::vector<const Span*> spans_;
-  std::vector<ActionIndex> lane_before_;
-  // By link and direction: the time that the step's messages take of it.
+  const Path& path_;
+  std::vector<std::size_t> lane_before_;
+  // By link and direction: the time that the steps' messages take of it.
   std::map<std::pair<LinkIndex, Direction>, double> occupied_;
   std::map<std::pair<WaitCause, std::string>, double> seconds_;
 };
@@ -169,16 +180,27 @@ class CriticalPath {
 }  // namespace
 
 Bottleneck find_bottleneck(const Evaluated& run, Steps& steps, const Trace& trace) {
+  std::vector<std::vector<const Span*>> spans(static_cast<std::size_t>(steps.count()));
+  for (const Span& span : trace.spans) spans.at(static_cast<std::size_t>(span.step)).push_back(&span);
   Bottleneck result;
+  Path path;
   double from = 0.0;
-  for (std::int32_t step = 0; step < std::min(2, steps.count()); ++step) {
-    const Program program(steps.graph(step));
-    std::vector<Waiting> waiting =
-        CriticalPath(run, program, spans_of(trace, step, program)).walk(from);
-    for (const Span& span : trace.spans) {
-      if (span.step == step && span.kind == TaskKind::sample) from = std::max(from, span.end);
+  for (std::size_t step = 0; step < spans.size(); ++step) {
+    path.add(Program(steps.graph(static_cast<std::int32_t>(step))), spans[step]);
+    double sampled = from;
+    for (const Span* const span : spans[step]) {
+      if (span->kind == TaskKind::sample) sampled = std::max(sampled, span->end);
     }
-    (step == 0 ? result.prompt : result.token) = std::move(waiting);
+    const bool pass = result.prompt.empty() && step + 1 == spans.size();  // of an encoder
+    if (sampled == from && !pass) continue;
+    std::vector<Waiting> waiting = CriticalPath(run, path).walk(from);
+    if (!result.prompt.empty()) {
+      result.token = std::move(waiting);
+      break;
+    }
+    result.prompt = std::move(waiting);
+    path = {};
+    from = sampled;
   }
   return result;
 }

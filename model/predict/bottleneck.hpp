@@ -35,11 +35,12 @@ struct Evaluated {
   DeviceIndex master = 0;
 };
 
-// Finds what the first two of `steps` wait for. Walks back from each step's sample through the
-// actions of its Program, always to what ended last among dependencies and lane predecessor.
-// `trace` has the spans of the first two of `steps` at least. A transfer's time is its route's
+// Finds what the first two tokens of `steps` wait for: the first step that samples, with the steps
+// before it, which read parts of the prompt, and the next one. Walks back from each sample through
+// the actions of these steps' Programs, always to what ended last among dependencies and lane
+// predecessor. `trace` has the spans of these steps at least. A transfer's time is its route's
 // latency, its sender's message overhead, and the rest, which is laid to that link of the route
-// that the step's messages occupy longest: where one waits for the others.
+// that the steps' messages occupy longest: where one waits for the others.
 [[nodiscard]] Bottleneck find_bottleneck(const Evaluated& run, Steps& steps, const Trace& trace);
 
 // The largest few in words: "compute of laptop 61%, bandwidth of wifi 30%, latency of links 9%".

@@ -65,7 +65,7 @@ struct Plan {
   model::Cluster cluster;
   model::DeviceIndex master = 0;
   Workload workload;
-  Capacity capacity{};                         // additional reservation; zeros: the workload alone
+  Capacity capacity{};                         // of a service; zeros: of the workload alone
   std::vector<DevicePlan> devices;             // by DeviceIndex
   std::vector<model::DeviceProfile> profiles;  // by DeviceIndex, slowdown applied
   // When a streamed block's memory is released: after its compute, or after the all-reduce that
@@ -79,9 +79,13 @@ struct Plan {
   // Throws Error (field, value, expected, remedy) unless the invariant holds. Calls the plan's
   // strategy, and is therefore defined with the strategies: planner/strategy/plan_validation.cpp.
   void validate() const;
-  // Returns the reserved capacity: the workload's or the plan's, whichever is larger in each
-  // respect.
-  [[nodiscard]] Capacity reserved() const { return larger(workload.capacity(), capacity); }
+  // Returns the reserved capacity: the workload's, or that of a service, which may read prompts in
+  // chunks and so has steps of fewer rows than a prompt.
+  [[nodiscard]] Capacity reserved() const {
+    Capacity all = larger(workload.capacity(), capacity);
+    if (capacity.rows > 0) all.rows = capacity.rows;
+    return all;
+  }
   // Returns whether some device reads weights from its disk while it computes.
   [[nodiscard]] bool streams() const {
     return std::ranges::any_of(devices,
