@@ -84,9 +84,6 @@ std::optional<PromptPlan> searched(const Request& request) {
 
 // Returns the best plan in chunks of so many rows.
 std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request, std::int64_t chunk) {
-  if (request.workload.prompt_tokens <= chunk)
-    return Infeasible{"a prompt of " + std::to_string(request.workload.prompt_tokens) +
-                      " tokens is one chunk of " + std::to_string(chunk)};
   std::optional<PromptPlan> best;
   std::string reason;
   for (const Request& one : with_balanced(request)) {
@@ -101,6 +98,7 @@ std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request, std:
 std::optional<PromptPlan> in_short_steps(Request request) {
   request.window = {.blocks = 0, .retain = {}};
   for (const std::int64_t chunk : kShortSteps) {
+    if (chunk >= request.workload.prompt_tokens) continue;
     auto made = plan_in_chunks(request, chunk);
     if (auto* const plan = std::get_if<PromptPlan>(&made)) return std::move(*plan);
   }
@@ -154,7 +152,8 @@ double time_of(const Plan& plan, Objective objective, std::int64_t chunk) {
 std::variant<PromptPlan, Infeasible> plan_prompt(const Request& request,
                                                  const PromptReading& reading) {
   if (reading.best) return best_reading(request);
-  if (reading.rows > 0) return plan_in_chunks(request, reading.rows);
+  if (reading.rows > 0 && reading.rows < request.workload.prompt_tokens)
+    return plan_in_chunks(request, reading.rows);
   auto made = planner::make_plan(request);
   if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
   std::optional<PromptPlan> whole;

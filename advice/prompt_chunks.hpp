@@ -20,7 +20,7 @@ namespace tandem::study {
 // Returns whether `served` is such a service.
 [[nodiscard]] bool is_one_in_chunks(const ServedWorkload& served);
 
-// How a prompt is read: whole, in chunks of `rows` tokens, or as is best.
+// How a prompt is read: whole, in chunks of `rows` tokens if it has more, or as is best.
 struct PromptReading {
   bool best = false;
   std::int64_t rows = 0;  // not read if `best`; 0: whole
@@ -41,8 +41,7 @@ struct PromptPlan {
                              std::int64_t chunk);
 
 // Makes a plan of the request's strategy whose prompt is read so. Returns Infeasible, with the
-// reason, also where the strategy reads prompts whole, or the prompt is not longer than a chunk.
-// Throws Error as make_plan does.
+// reason, also where the strategy reads prompts whole. Throws Error as make_plan does.
 // In chunks, layers are split as for a whole prompt, and for the highest rate, which balances the
 // stages; the faster of both counts. The best reading is
 // - in chunks that planner::best_chunk finds, on a pipeline whose weights stay in memory, if they

@@ -15,6 +15,7 @@ tandem_tests(
     advice/fidelity/report_page_test.cpp
     advice/intervals_test.cpp
     advice/prediction_test.cpp
+    advice/prompt_chunks_test.cpp
     study/steady_state/boundary_points_test.cpp
     study/steady_state/closed_form_test.cpp
     study/steady_state/cycle_mean_test.cpp
