@@ -19,7 +19,7 @@ Platform scenario(const std::string& name) {
 
 TEST_CASE("sim/platform: every scenario loads") {
   for (const std::string name :
-       {"a100-8x8", "flat3", "home4", "klonet8", "laptops4", "plain", "shelf4", "single"}) {
+       {"a100-8x8", "flat3", "four-boxes", "home4", "klonet8", "laptops4", "plain", "shelf4", "single"}) {
     CAPTURE(name);
     CHECK_NOTHROW(scenario(name));
   }
