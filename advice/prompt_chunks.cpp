@@ -51,7 +51,7 @@ std::optional<Plan> served_plan(const Request& request, std::int64_t chunk, std:
 void consider(std::optional<PromptPlan>& best, Plan plan, Objective objective, std::int64_t chunk) {
   const double seconds = time_of(plan, objective, chunk);
   if (!best || seconds < best->seconds * kWorthIt)
-    best = PromptPlan{.plan = std::move(plan), .chunk = chunk, .seconds = seconds};
+    best = PromptPlan{.plan = std::move(plan), .seconds = seconds, .chunk = chunk};
 }
 
 // Returns the request, and where layers are to be split the same for balanced stages.
