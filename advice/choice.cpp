@@ -440,6 +440,9 @@ std::string why_first(const Choice& choice) {
       return "devices near one another compute layers together, and groups send one message a step";
     if (planner::has_rounds(choice.contenders[0].plan))
       return "devices read their next layers from disk while the others compute";
+    if (choice.contenders[0].chunk > 0 && choice.contenders[0].plan.cluster.size() > 1)
+      return "devices work on different chunks of the prompt at the same time, and send one message "
+             "a chunk";
     if (many)
       return "devices work on different requests at the same time, and send one message a step";
     return second.sharding.is_local()
