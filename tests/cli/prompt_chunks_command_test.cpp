@@ -1,0 +1,99 @@
+// One request's prompt in chunks: plan, simulate and run.
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/cli/cli_program.hpp"
+
+namespace tandem::test::prompt_chunks_command_test {
+namespace {
+
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+constexpr const char* kPrompt = "a prompt of some length";
+
+class Chunks : public Kitchen {
+ public:
+  Chunks() { must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"}); }
+  [[nodiscard]] static Words plan_words(const Words& more) {
+    Words words{"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt-tokens", "23",
+                "--new-tokens", "4"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  [[nodiscard]] Outcome run_plan(const std::string& name, const Words& more = {}) const {
+    Words words{"run", name, "--weights", "tiny", "--cache", "cache", "--emulate", "--pace",
+                "nominal", "--prompt", kPrompt, "--ignore-eos"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("cli/chunk: one request in chunks is told and run as one request, with the same tokens") {
+  const Chunks bench;
+  for (const std::string strategy : {"pipeline", "tensor", "galaxy"}) {
+    CAPTURE(strategy);
+    bench.must(bench.plan_words({"--strategy", strategy, "--out", "whole.json", "--quiet"}));
+    const std::string told = bench.good(
+        bench.plan_words({"--strategy", strategy, "--chunk", "5", "--out", "chunks.json"}));
+    CHECK(told.find("its prompt read in chunks of 5 tokens") != std::string::npos);
+    CHECK(told.find("First token after") != std::string::npos);
+
+    const std::string simulated = bench.good({"simulate", "chunks.json"});
+    CHECK(simulated.find("23 prompt and 4 new tokens in chunks of 5") != std::string::npos);
+    CHECK(simulated.find("time to first token") != std::string::npos);
+    CHECK(simulated.find("what the first token waits for") != std::string::npos);
+    const Json result = Json::parse(bench.good({"simulate", "chunks.json", "--json"}));
+    CHECK(result.at("interval_90").at("ttft_s").is_array());
+
+    const Outcome whole = bench.run_plan("whole.json");
+    const Outcome chunks = bench.run_plan("chunks.json", {"--out", "measured.json"});
+    REQUIRE_MESSAGE(whole.code == 0, whole.err);
+    REQUIRE_MESSAGE(chunks.code == 0, chunks.err);
+    CHECK(chunks.out == whole.out);
+    CHECK(chunks.err.find("4 tokens, first after") != std::string::npos);
+    CHECK(Json::parse(bench.read("measured.json")).at("schedule").size() == 8);  // 5 and 3 steps
+  }
+}
+
+TEST_CASE("cli/chunk: auto is the default, and whole prompts are planned as before") {
+  const Chunks bench;
+  const auto plan = [&](const Words& more) {
+    Words words = bench.plan_words({"--strategy", "pipeline", "--json"});
+    words.insert(words.end(), more.begin(), more.end());
+    return Json::parse(bench.good(words));
+  };
+  const Json whole = plan({"--chunk", "whole"});
+  CHECK_FALSE(whole.contains("service"));
+  CHECK(whole.at("capacity").at("rows") == 0);
+  CHECK(plan({"--chunk", "23"}) == whole);
+  CHECK(plan({"--chunk", "4000"}) == whole);
+  const Json chunks = plan({"--chunk", "6"});
+  CHECK(chunks.at("capacity").at("rows") == 6);
+}
+
+TEST_CASE("cli/chunk: chunks that cannot be are refused") {
+  const Chunks bench;
+  const auto refused = [&](const Words& more, const std::string& expected) {
+    check_refused(bench, bench.plan_words(more), 2, expected);
+  };
+  refused({"--strategy", "pipeline", "--chunk", "0"}, "'--chunk'");
+  refused({"--strategy", "pipeline", "--chunk", "some"}, "'--chunk'");
+  refused({"--strategy", "csps", "--sp", "auto", "--chunk", "5"}, "'--chunk'");
+  refused({"--strategy", "spread", "--decode-moves", "auto", "--chunk", "5"}, "'--chunk'");
+  refused({"--strategy", "pipeline", "--window", "2", "--chunk", "5"}, "'--chunk'");
+}
+
+TEST_CASE("cli/chunk: a plan in chunks has no room for a whole prompt, and says so") {
+  const Chunks bench;
+  bench.must(bench.plan_words({"--strategy", "pipeline", "--chunk", "5", "--out", "p.json", "--quiet"}));
+  check_refused(bench, {"simulate", "p.json", "--chunk", "whole"}, 1, "read prompts in chunks");
+}
+
+}  // namespace tandem::test::prompt_chunks_command_test
