@@ -170,6 +170,9 @@ std::string only_whole(const planner::Request& request, const StrategyFlags& fla
   if (flags.sp == "auto") return "with '--sp auto' prompts are read whole";
   if (!flags.moves) return "with '--decode-moves auto' prompts are read whole";
   if (bounded) return "levels that are chosen by their loss read prompts whole";
+  if (request.strategy != kAutoStrategy &&
+      planner::find_strategy(request.strategy).sharding.splits_positions())
+    return "strategy '" + request.strategy + "' parts its caches by one whole prompt";
   if (request.window.blocks.value_or(0) > 0)
     return "weights that stream are read once for each chunk";
   return "";

@@ -70,11 +70,13 @@ TEST_CASE("cli/chunk: auto is the default, and whole prompts are planned as befo
     return Json::parse(bench.good(words));
   };
   const Json whole = plan({"--chunk", "whole"});
-  CHECK_FALSE(whole.contains("service"));
+  CHECK_FALSE(whole.contains("policy"));
   CHECK(whole.at("capacity").at("rows") == 0);
   CHECK(plan({"--chunk", "23"}) == whole);
   CHECK(plan({"--chunk", "4000"}) == whole);
   const Json chunks = plan({"--chunk", "6"});
+  CHECK(chunks.at("samples") == 1);
+  CHECK(chunks.at("chunk") == 6);
   CHECK(chunks.at("capacity").at("rows") == 6);
 }
 
@@ -87,6 +89,7 @@ TEST_CASE("cli/chunk: chunks that cannot be are refused") {
   refused({"--strategy", "pipeline", "--chunk", "some"}, "'--chunk'");
   refused({"--strategy", "csps", "--sp", "auto", "--chunk", "5"}, "'--chunk'");
   refused({"--strategy", "spread", "--decode-moves", "auto", "--chunk", "5"}, "'--chunk'");
+  refused({"--strategy", "spread", "--chunk", "5"}, "'--chunk'");
   refused({"--strategy", "pipeline", "--window", "2", "--chunk", "5"}, "'--chunk'");
 }
 
