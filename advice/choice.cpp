@@ -441,7 +441,8 @@ std::string why_first(const Choice& choice) {
     if (planner::has_rounds(choice.contenders[0].plan))
       return "devices read their next layers from disk while the others compute";
     if (choice.contenders[0].chunk > 0 && choice.contenders[0].plan.cluster.size() > 1)
-      return "devices work on different chunks of the prompt at the same time, and send one message "
+      return "devices work on different chunks of the prompt at the same time, and send one "
+             "message "
              "a chunk";
     if (many)
       return "devices work on different requests at the same time, and send one message a step";

@@ -78,8 +78,8 @@ struct ServedWorkload {
 // timeline.
 void check_memory(const planner::Plan& plan, const ServedWorkload* served, bool timeline);
 
-// Returns what the first two tokens wait for, by the same evaluator without variation: of the plan's
-// own workload, or of `served`, one request, if it is not null.
+// Returns what the first two tokens wait for, by the same evaluator without variation: of the
+// plan's own workload, or of `served`, one request, if it is not null.
 [[nodiscard]] model::Bottleneck bottleneck_of(planner::Plan plan, EvaluatorKind evaluator,
                                               const ServedWorkload* served = nullptr);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// One request whose prompt is read in chunks: a service of one request, by policy `continuous`, with
-// as many chunks in flight as its plan has stages. While one stage computes a chunk, the stage
+// One request whose prompt is read in chunks: a service of one request, by policy `continuous`,
+// with as many chunks in flight as its plan has stages. While one stage computes a chunk, the stage
 // before it computes the next; for every strategy, the memory of a step is that of a chunk.
 
 #include <cstdint>
@@ -33,9 +33,9 @@ struct PromptPlan {
   std::int64_t chunk = 0;  // 0: its prompt is read whole
 };
 
-// Returns the objective's seconds of `plan` with the prompt in chunks of `chunk` rows (0: whole), by
-// sim::extend_fair and sim::evaluate_fair_scheduled. New tokens do not depend on how the prompt was
-// read, so with T the time of the request and F that of its first token
+// Returns the objective's seconds of `plan` with the prompt in chunks of `chunk` rows (0: whole),
+// by sim::extend_fair and sim::evaluate_fair_scheduled. New tokens do not depend on how the prompt
+// was read, so with T the time of the request and F that of its first token
 //   T(chunks) = T(whole) - F(whole) + F(chunks)
 [[nodiscard]] double time_of(const planner::Plan& plan, planner::Objective objective,
                              std::int64_t chunk);
@@ -46,7 +46,8 @@ struct PromptPlan {
 // stages; the faster of both counts. The best reading is
 // - in chunks that planner::best_chunk finds, on a pipeline whose weights stay in memory, if they
 //   save at least 0.1% of the objective;
-// - in chunks of the most rows, of 512, 256, 128 and 64, that fit, if the weights and a whole prompt
+// - in chunks of the most rows, of 512, 256, 128 and 64, that fit, if the weights and a whole
+// prompt
 //   do not fit together: each chunk reads all weights, so longer ones take less time;
 // - whole otherwise.
 [[nodiscard]] std::variant<PromptPlan, planner::Infeasible> plan_prompt(

@@ -66,9 +66,8 @@ Answer answer_within(const planner::Request& request, MeasuredLoss& loss, const 
 }
 
 Answer answer_of_any(const Options& options, const planner::Request& request,
-                     std::vector<model::WeightFormats> formats,
-                     const study::PromptReading& reading, std::optional<Served>& served,
-                     const planner::SearchEffort::Limits& limits,
+                     std::vector<model::WeightFormats> formats, const study::PromptReading& reading,
+                     std::optional<Served>& served, const planner::SearchEffort::Limits& limits,
                      std::optional<study::Choice>& choice) {
   planner::SearchEffort effort(limits);
   BestSoFarLine line(!options.has("quiet"));

@@ -24,8 +24,8 @@ using Answer = std::variant<planner::Plan, planner::Infeasible>;
 
 // The plan of one strategy, for `served`, whose chunk is set to the one found, or for one request
 // that is read so; `served` is set to it if that is in chunks.
-[[nodiscard]] Answer answer_to(const planner::Request& request,
-                               const study::PromptReading& reading, std::optional<Served>& served);
+[[nodiscard]] Answer answer_to(const planner::Request& request, const study::PromptReading& reading,
+                               std::optional<Served>& served);
 
 // The plan of the selected option, or why each has none.
 [[nodiscard]] Answer answer_of(const planner::SpChoice& choice);

@@ -101,7 +101,8 @@ study::PromptReading prompt_reading(const Options& options, const model::Transfo
 
 Served one_in_chunks(const planner::Workload& workload, std::int64_t chunk) {
   study::ServedWorkload one = study::one_in_chunks(workload, chunk);
-  return {.requests = std::move(one.requests), .policy = one.policy, .chunk = chunk, .samples = true};
+  return {
+      .requests = std::move(one.requests), .policy = one.policy, .chunk = chunk, .samples = true};
 }
 
 planner::Objective objective_of(const Options& options, const planner::Strategy& strategy, bool any,

@@ -158,7 +158,8 @@ std::vector<Flag> workload_flags() {
       {"samples", "M", "instead: M identical requests, all present from the start"},
       {"policy", "P", policies},
       {"chunk", "N",
-       "read prompts in chunks of N tokens, of many requests beside decoding, with policy sarathi so "
+       "read prompts in chunks of N tokens, of many requests beside decoding, with policy sarathi "
+       "so "
        "that a step has N rows in all; whole; auto: as predicted best [auto; whole of many]"},
       {"in-flight", "N",
        "steps of different sequences, or chunks of a prompt, under way at once on a pipeline "
@@ -276,7 +277,7 @@ const planner::PlannedService* service_to_run(const Options& options,
                         std::to_string(service.chunk) + "; predictions of the plan do not apply");
   else
     remark(options, "the plan was made for " + count_text(count) +
-                      " together, this run is one alone; predictions of the plan do not apply");
+                        " together, this run is one alone; predictions of the plan do not apply");
   return nullptr;
 }
 

@@ -40,7 +40,7 @@ struct WorkloadUse {
   std::function<planner::InferenceRequest()> sample;
   const planner::PlannedService* planned = nullptr;  // of the plan file; null: none
   std::filesystem::path plan{};                      // that file
-  bool runs = false;  // whether prompts are needed, not only their lengths
+  bool runs = false;   // whether prompts are needed, not only their lengths
   bool plans = false;  // whether --chunk may be of one request, without a workload
 };
 

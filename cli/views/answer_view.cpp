@@ -92,8 +92,8 @@ std::string remedy_of(model::WaitCause cause, const planner::Plan& plan) {
 
 std::string bottleneck_text(const planner::Plan& plan, bool of_prompt, std::int64_t chunk) {
   const study::ServedWorkload served = study::one_in_chunks(plan.workload, chunk);
-  const model::Bottleneck found = study::bottleneck_of(plan, study::EvaluatorKind::analytic,
-                                                       chunk > 0 ? &served : nullptr);
+  const model::Bottleneck found =
+      study::bottleneck_of(plan, study::EvaluatorKind::analytic, chunk > 0 ? &served : nullptr);
   const bool generates = !found.token.empty() && !of_prompt;
   const std::vector<model::Waiting>& waiting = generates ? found.token : found.prompt;
   double total = 0.0;

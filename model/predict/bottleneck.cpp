@@ -181,7 +181,8 @@ class CriticalPath {
 
 Bottleneck find_bottleneck(const Evaluated& run, Steps& steps, const Trace& trace) {
   std::vector<std::vector<const Span*>> spans(static_cast<std::size_t>(steps.count()));
-  for (const Span& span : trace.spans) spans.at(static_cast<std::size_t>(span.step)).push_back(&span);
+  for (const Span& span : trace.spans)
+    spans.at(static_cast<std::size_t>(span.step)).push_back(&span);
   Bottleneck result;
   Path path;
   double from = 0.0;

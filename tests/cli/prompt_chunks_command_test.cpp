@@ -20,14 +20,14 @@ class Chunks : public Kitchen {
  public:
   Chunks() { must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"}); }
   [[nodiscard]] static Words plan_words(const Words& more) {
-    Words words{"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt-tokens", "23",
-                "--new-tokens", "4"};
+    Words words{"plan", "--platform",   "pair.xml", "--model", "tiny", "--prompt-tokens",
+                "23",   "--new-tokens", "4"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
   [[nodiscard]] Outcome run_plan(const std::string& name, const Words& more = {}) const {
-    Words words{"run", name, "--weights", "tiny", "--cache", "cache", "--emulate", "--pace",
-                "nominal", "--prompt", kPrompt, "--ignore-eos"};
+    Words words{"run",       name,     "--weights", "tiny",     "--cache", "cache",
+                "--emulate", "--pace", "nominal",   "--prompt", kPrompt,   "--ignore-eos"};
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
   }
@@ -95,7 +95,8 @@ TEST_CASE("cli/chunk: chunks that cannot be are refused") {
 
 TEST_CASE("cli/chunk: a plan in chunks has no room for a whole prompt, and says so") {
   const Chunks bench;
-  bench.must(bench.plan_words({"--strategy", "pipeline", "--chunk", "5", "--out", "p.json", "--quiet"}));
+  bench.must(
+      bench.plan_words({"--strategy", "pipeline", "--chunk", "5", "--out", "p.json", "--quiet"}));
   check_refused(bench, {"simulate", "p.json", "--chunk", "whole"}, 1, "read prompts in chunks");
 }
 

@@ -18,8 +18,8 @@ Platform scenario(const std::string& name) {
 }  // namespace
 
 TEST_CASE("sim/platform: every scenario loads") {
-  for (const std::string name :
-       {"a100-8x8", "flat3", "four-boxes", "home4", "klonet8", "laptops4", "plain", "shelf4", "single"}) {
+  for (const std::string name : {"a100-8x8", "flat3", "four-boxes", "home4", "klonet8", "laptops4",
+                                 "plain", "shelf4", "single"}) {
     CAPTURE(name);
     CHECK_NOTHROW(scenario(name));
   }
