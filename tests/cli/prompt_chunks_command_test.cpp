@@ -50,7 +50,7 @@ TEST_CASE("cli/chunk: one request in chunks is told and run as one request, with
     CHECK(simulated.find("time to first token") != std::string::npos);
     CHECK(simulated.find("what the first token waits for") != std::string::npos);
     const Json result = Json::parse(bench.good({"simulate", "chunks.json", "--json"}));
-    CHECK(result.at("interval_90").at("ttft_s").is_array());
+    CHECK(result.at("metrics").at("interval_90").at("ttft_s").is_array());
 
     const Outcome whole = bench.run_plan("whole.json");
     const Outcome chunks = bench.run_plan("chunks.json", {"--out", "measured.json"});
@@ -75,18 +75,19 @@ TEST_CASE("cli/chunk: auto is the default, and whole prompts are planned as befo
   CHECK(plan({"--chunk", "23"}) == whole);
   CHECK(plan({"--chunk", "4000"}) == whole);
   const Json chunks = plan({"--chunk", "6"});
-  CHECK(chunks.at("samples") == 1);
+  CHECK(chunks.at("workload").at("samples") == 1);
   CHECK(chunks.at("chunk") == 6);
   CHECK(chunks.at("capacity").at("rows") == 6);
 }
 
 TEST_CASE("cli/chunk: chunks that cannot be are refused") {
   const Chunks bench;
+  for (const std::string value : {"0", "some"})
+    check_refused(bench, bench.plan_words({"--strategy", "pipeline", "--chunk", value}), 1,
+                  "--chunk: '" + value + "'");
   const auto refused = [&](const Words& more, const std::string& expected) {
     check_refused(bench, bench.plan_words(more), 2, expected);
   };
-  refused({"--strategy", "pipeline", "--chunk", "0"}, "'--chunk'");
-  refused({"--strategy", "pipeline", "--chunk", "some"}, "'--chunk'");
   refused({"--strategy", "csps", "--sp", "auto", "--chunk", "5"}, "'--chunk'");
   refused({"--strategy", "spread", "--decode-moves", "auto", "--chunk", "5"}, "'--chunk'");
   refused({"--strategy", "spread", "--chunk", "5"}, "'--chunk'");
