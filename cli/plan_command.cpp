@@ -203,7 +203,8 @@ void set_formats(const Options& options, const std::string& strategy,
   if (dtype.find(',') != std::string::npos)
     throw Usage("flag '--dtype': '" + dtype + "' is several formats with strategy '" + strategy +
                 "', expected one; '--strategy auto' compares several");
-  if (const auto format = dtype_of(options, transformer)) transformer.formats = *format;
+  if (const auto format = dtype_of(options, transformer, DTypes::planned))
+    transformer.formats = *format;
 }
 
 // A plan and what was searched for it.

@@ -9,6 +9,7 @@
 
 #include "advice/prediction.hpp"
 #include "cli/flags/outcome.hpp"
+#include "cli/views/model_view.hpp"
 #include "cli/views/plan_view.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
@@ -131,6 +132,9 @@ void print_answer(const planner::Plan& plan, const model::Result& predicted,
               : std::to_string(used) + " of " + std::to_string(platform_devices) + " devices")
       << " of " << plan.cluster.name() << " with strategy " << plan.strategy
       << (plan.streams() ? "; some weights stream from disk.\n" : ".\n");
+  if (plan.model.experts)
+    out << "A token uses " << billions(plan.model.active_parameters()) << " of its "
+        << billions(plan.model.parameters()) << " parameters; it cannot be run yet.\n";
   if (predicted.requests.size() == 1) {
     const model::RequestResult& request = predicted.requests.front();
     const std::vector<double> gaps = predicted.metrics.token_latencies_s();
