@@ -170,7 +170,7 @@ constexpr std::array kRows{ExpertsRow{Family::mixtral, kLocalKeys, read_local_ex
                            ExpertsRow{Family::llama4, kLlama4Keys, read_llama4},
                            ExpertsRow{Family::minimax_m2, kLocalKeys, read_local_experts}};
 
-const ExpertsRow* row_of(Family family) {
+const ExpertsRow* experts_row(Family family) {
   const auto* const found = std::ranges::find(kRows, family, &ExpertsRow::family);
   return found == kRows.end() ? nullptr : found;
 }
@@ -195,7 +195,7 @@ std::string_view first_present(const JsonValue& root, std::span<const std::strin
 
 }  // namespace
 
-bool has_experts(Family family) { return row_of(family) != nullptr; }
+bool has_experts(Family family) { return experts_row(family) != nullptr; }
 
 bool has_latent_attention(Family family) { return family == Family::deepseek; }
 
@@ -230,7 +230,7 @@ void read_latent(const JsonValue& root, Transformer& t) {
 }
 
 void read_experts(const JsonValue& root, const Dialect& dialect, Transformer& t) {
-  const ExpertsRow* const row = row_of(dialect.family);
+  const ExpertsRow* const row = experts_row(dialect.family);
   if (row == nullptr) return;
   Experts e;
   if (const auto written = root.find("tandem_experts")) {
@@ -276,7 +276,7 @@ void read_quantisation(const JsonValue& root, const JsonValue& file, Transformer
 }
 
 std::span<const std::string_view> expert_keys(Family family) {
-  const ExpertsRow* const row = row_of(family);
+  const ExpertsRow* const row = experts_row(family);
   return row == nullptr ? std::span<const std::string_view>() : row->keys;
 }
 
