@@ -142,12 +142,13 @@ constexpr std::array<std::string_view, 8> kQwenKeys{
     "tandem_experts",  "num_experts",         "num_experts_per_tok",
     "mlp_only_layers", "decoder_sparse_step", "shared_expert_intermediate_size",
     "intermediate_size", "moe_intermediate_size"};
-constexpr std::array<std::string_view, 20> kDeepseekKeys{
+constexpr std::array<std::string_view, 21> kDeepseekKeys{
     "tandem_experts",    "n_routed_experts", "num_experts_per_tok", "n_shared_experts",
     "scoring_func",      "moe_layer_freq",   "mlp_layer_types",     "first_k_dense_replace",
     "intermediate_size", "q_lora_rank",      "kv_lora_rank",        "qk_nope_head_dim",
     "qk_rope_head_dim",  "v_head_dim",       "index_n_heads",       "index_head_dim",
-    "index_topk",        "indexer_types",    "head_dim",            "partial_rotary_factor"};
+    "index_topk",        "indexer_types",    "head_dim",            "partial_rotary_factor",
+    "layer_types"};
 constexpr std::array<std::string_view, 6> kLlama4Keys{
     "tandem_experts",        "num_local_experts",         "num_experts_per_tok",
     "intermediate_size_mlp", "interleave_moe_layer_step", "attention_chunk_size"};
@@ -221,6 +222,11 @@ void read_latent(const JsonValue& root, Transformer& t) {
     }
     if (std::ranges::find(l.borrowed_index, true) == l.borrowed_index.end())
       l.borrowed_index.clear();
+  }
+  const auto layers = root.find("layer_types");
+  for (std::size_t i = 0; layers && i < layers->size(kMostLayers); ++i) {
+    if (layers->at(i).text() != "deepseek_sparse_attention" || l.index_heads == 0)
+      layers->at(i).fail("\"deepseek_sparse_attention\", with an indexer");
   }
   t.head_dim = l.plain + l.rotated;
   if (t.head_dim % 2 != 0)
