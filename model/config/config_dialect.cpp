@@ -155,9 +155,39 @@ constexpr Dialect kDialects[] = {
     experts_dialect("minimax_m2", Family::minimax_m2, "MiniMaxM2ForCausalLM"),
 };
 
+// Model types whose layers cannot be represented.
+struct Refused {
+  std::string_view model_type;
+  const char* has;
+};
+constexpr const char* kLinear = "linear attention, which is not supported";
+constexpr const char* kMixedHeads =
+    "heads whose sizes or numbers differ by layer, which are not supported";
+constexpr const char* kCompressed =
+    "attention to compressed or chosen blocks of keys, which is not supported";
+constexpr Refused kRefused[] = {
+    {"qwen3_next", kLinear},
+    {"qwen3_5", kLinear},
+    {"qwen3_5_moe", kLinear},
+    {"kimi_k3", kLinear},
+    {"kimi_linear", kLinear},
+    {"minimax_m1", kLinear},
+    {"nemotron_h", "state space layers (Mamba), which are not supported"},
+    {"gemma4", kMixedHeads},
+    {"gemma3n", "caches that layers share and embeddings by layer, which are not supported"},
+    {"mimo_v2_flash", kMixedHeads},
+    {"deepseek_v4", kCompressed},
+    {"deepseek_ref", kCompressed},
+    {"minimax_m3", kCompressed},
+    {"step3p7", kMixedHeads},
+    {"nemotron-nas", "layers of different sizes, which are not supported"}};
+
 }  // namespace
 
 const Dialect& find_dialect(std::string_view model_type, const JsonValue& field) {
+  for (const Refused& refused : kRefused) {
+    if (refused.model_type == model_type) field.fail(std::string("a model without ") + refused.has);
+  }
   std::string known;
   for (const Dialect& dialect : kDialects) {
     if (dialect.model_type == model_type) return dialect;

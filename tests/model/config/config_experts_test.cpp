@@ -74,6 +74,19 @@ TEST_CASE("model/config experts: a bad field is one clear error") {
   }
 }
 
+TEST_CASE("model/config experts: models whose layers cannot be represented say what they have") {
+  const std::pair<const char*, const char*> types[] = {{"qwen3_5_moe", "linear attention"},
+                                                       {"gemma4", "differ by layer"},
+                                                       {"gemma3n", "caches that layers share"},
+                                                       {"nemotron_h", "Mamba"},
+                                                       {"deepseek_v4", "blocks of keys"}};
+  for (const auto& [type, reason] : types) {
+    const std::string message = fault(file("mixtral-8x7b"), "model_type", type);
+    CHECK(test::contains(message, std::string("'model_type' is \"") + type + "\""));
+    CHECK(test::contains(message, reason));
+  }
+}
+
 TEST_CASE("model/config experts: layers without experts") {
   nlohmann::json json = file("qwen3-30b-a3b");
   json["decoder_sparse_step"] = 2;

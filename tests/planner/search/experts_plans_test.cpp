@@ -23,12 +23,13 @@ model::Transformer with_experts() {
                              .shared = 96,
                              .dense = 200,
                              .dense_layers = {true, false, false, false, false, false}};
-  t.family = model::Family::deepseek;
+  t.family = model::Family::qwen3_moe;
   return t;
 }
 
 model::Transformer latent() {
   model::Transformer t = with_experts();
+  t.family = model::Family::deepseek;
   t.kv_heads = 8;
   t.head_dim = 24;
   t.rotary_dims = 8;
