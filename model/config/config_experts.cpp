@@ -70,6 +70,8 @@ void read_qwen_experts(const JsonValue& root, Transformer& t, Experts& e) {
 // DeepSeek and GLM: the first layers have no experts; shared experts have the routed ones' width.
 void read_deepseek_experts(const JsonValue& root, Transformer& t, Experts& e) {
   e.count = required(root, "n_routed_experts");
+  if (const auto again = root.find("num_experts"); again && again->integer(0, kMaxSize) != e.count)
+    again->fail(std::to_string(e.count) + ", as n_routed_experts has it");
   e.chosen = required(root, "num_experts_per_tok");
   const std::int64_t shared = size_or_none(root, "n_shared_experts");
   if (shared > kMaxSize / t.intermediate)
@@ -142,13 +144,13 @@ constexpr std::array<std::string_view, 8> kQwenKeys{
     "tandem_experts",  "num_experts",         "num_experts_per_tok",
     "mlp_only_layers", "decoder_sparse_step", "shared_expert_intermediate_size",
     "intermediate_size", "moe_intermediate_size"};
-constexpr std::array<std::string_view, 21> kDeepseekKeys{
+constexpr std::array<std::string_view, 22> kDeepseekKeys{
     "tandem_experts",    "n_routed_experts", "num_experts_per_tok", "n_shared_experts",
     "scoring_func",      "moe_layer_freq",   "mlp_layer_types",     "first_k_dense_replace",
     "intermediate_size", "q_lora_rank",      "kv_lora_rank",        "qk_nope_head_dim",
     "qk_rope_head_dim",  "v_head_dim",       "index_n_heads",       "index_head_dim",
     "index_topk",        "indexer_types",    "head_dim",            "partial_rotary_factor",
-    "layer_types"};
+    "layer_types",       "num_experts"};
 constexpr std::array<std::string_view, 6> kLlama4Keys{
     "tandem_experts",        "num_local_experts",         "num_experts_per_tok",
     "intermediate_size_mlp", "interleave_moe_layer_step", "attention_chunk_size"};
