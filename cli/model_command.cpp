@@ -71,8 +71,7 @@ double step_flops(const Transformer& transformer, std::int32_t past, std::int32_
            flops(TaskKind::attend, heads, all, layer) +
            flops(TaskKind::project_out, heads, all, layer) +
            flops(TaskKind::ffn_up, columns, all, layer) +
-           flops(TaskKind::ffn_down, columns, all, layer) +
-           2.0 * flops(TaskKind::add, hidden, all);
+           flops(TaskKind::ffn_down, columns, all, layer) + 2.0 * flops(TaskKind::add, hidden, all);
   };
   double layers = flops(TaskKind::embed, hidden, all);
   if (!transformer.experts && !transformer.latent) {

@@ -41,8 +41,7 @@ std::string format_named(const std::string& text, const std::vector<std::string_
 }
 
 std::optional<model::WeightFormats> dtype_of(const Options& options,
-                                             const model::Transformer& transformer,
-                                             DTypes known) {
+                                             const model::Transformer& transformer, DTypes known) {
   const auto text = options.text("dtype");
   if (!text) return std::nullopt;
   const std::string name = format_named(

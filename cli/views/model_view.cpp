@@ -46,7 +46,8 @@ std::string latent_text(const Transformer& t) {
   if (l.index_heads > 0) text += " + " + std::to_string(l.index_dims) + " of the indexer";
   text += "), whole on every device that has heads of the layer";
   if (l.index_heads > 0)
-    text += "; attention is over the " + std::to_string(l.index_keys) + " keys with the best scores";
+    text +=
+        "; attention is over the " + std::to_string(l.index_keys) + " keys with the best scores";
   return text + "; computed in the absorbed form\n";
 }
 

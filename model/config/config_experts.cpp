@@ -84,8 +84,8 @@ void read_deepseek_experts(const JsonValue& root, Transformer& t, Experts& e) {
   if (const auto types = root.find("mlp_layer_types")) {
     e.dense_layers = dense_types(*types, t);
   } else {
-    e.dense_layers = dense_where(
-        t, [&](std::int64_t layer) { return layer < first || layer % every != 0; });
+    e.dense_layers =
+        dense_where(t, [&](std::int64_t layer) { return layer < first || layer % every != 0; });
   }
   e.dense = size_or_none(root, "intermediate_size");
 }
@@ -107,8 +107,8 @@ void read_local_experts(const JsonValue& root, Transformer& t, Experts& e) {
   e.count = required(root, "num_local_experts");
   // gpt-oss has both names.
   const auto other = size_of_field(root, "experts_per_token");
-  e.chosen = other && !root.find("num_experts_per_tok") ? *other
-                                                         : required(root, "num_experts_per_tok");
+  e.chosen =
+      other && !root.find("num_experts_per_tok") ? *other : required(root, "num_experts_per_tok");
   if (other && *other != e.chosen)
     root.at("experts_per_token").fail(std::to_string(e.chosen) + ", as num_experts_per_tok has it");
   e.router_bias = t.family == Family::gpt_oss || flag(root, "use_routing_bias");
@@ -122,8 +122,8 @@ void read_local_experts(const JsonValue& root, Transformer& t, Experts& e) {
 
 // As write_experts has written them.
 Experts written_experts(const JsonValue& json, const Transformer& t) {
-  json.expect_keys({"count", "chosen", "shared", "dense", "dense_layers", "router_bias",
-                    "shared_gate"});
+  json.expect_keys(
+      {"count", "chosen", "shared", "dense", "dense_layers", "router_bias", "shared_gate"});
   Experts e;
   e.count = required(json, "count");
   e.chosen = required(json, "chosen");
@@ -141,23 +141,37 @@ Experts written_experts(const JsonValue& json, const Transformer& t) {
 }
 
 constexpr std::array<std::string_view, 8> kQwenKeys{
-    "tandem_experts",  "num_experts",         "num_experts_per_tok",
-    "mlp_only_layers", "decoder_sparse_step", "shared_expert_intermediate_size",
+    "tandem_experts",    "num_experts",          "num_experts_per_tok",
+    "mlp_only_layers",   "decoder_sparse_step",  "shared_expert_intermediate_size",
     "intermediate_size", "moe_intermediate_size"};
-constexpr std::array<std::string_view, 22> kDeepseekKeys{
-    "tandem_experts",    "n_routed_experts", "num_experts_per_tok", "n_shared_experts",
-    "scoring_func",      "moe_layer_freq",   "mlp_layer_types",     "first_k_dense_replace",
-    "intermediate_size", "q_lora_rank",      "kv_lora_rank",        "qk_nope_head_dim",
-    "qk_rope_head_dim",  "v_head_dim",       "index_n_heads",       "index_head_dim",
-    "index_topk",        "indexer_types",    "head_dim",            "partial_rotary_factor",
-    "layer_types",       "num_experts"};
+constexpr std::array<std::string_view, 22> kDeepseekKeys{"tandem_experts",
+                                                         "n_routed_experts",
+                                                         "num_experts_per_tok",
+                                                         "n_shared_experts",
+                                                         "scoring_func",
+                                                         "moe_layer_freq",
+                                                         "mlp_layer_types",
+                                                         "first_k_dense_replace",
+                                                         "intermediate_size",
+                                                         "q_lora_rank",
+                                                         "kv_lora_rank",
+                                                         "qk_nope_head_dim",
+                                                         "qk_rope_head_dim",
+                                                         "v_head_dim",
+                                                         "index_n_heads",
+                                                         "index_head_dim",
+                                                         "index_topk",
+                                                         "indexer_types",
+                                                         "head_dim",
+                                                         "partial_rotary_factor",
+                                                         "layer_types",
+                                                         "num_experts"};
 constexpr std::array<std::string_view, 6> kLlama4Keys{
     "tandem_experts",        "num_local_experts",         "num_experts_per_tok",
     "intermediate_size_mlp", "interleave_moe_layer_step", "attention_chunk_size"};
 constexpr std::array<std::string_view, 8> kLocalKeys{
-    "tandem_experts",    "num_local_experts",        "num_experts_per_tok",
-    "experts_per_token", "use_routing_bias",         "shared_intermediate_size",
-    "attn_type_list",    "partial_rotary_factor"};
+    "tandem_experts",   "num_local_experts",        "num_experts_per_tok", "experts_per_token",
+    "use_routing_bias", "shared_intermediate_size", "attn_type_list",      "partial_rotary_factor"};
 
 struct ExpertsRow {
   Family family;
@@ -247,8 +261,7 @@ void read_experts(const JsonValue& root, const Dialect& dialect, Transformer& t)
     row->read(root, t, e);
     simplify(root, e);
     if (e.chosen > e.count) {
-      constexpr std::array<std::string_view, 2> kChosen{"num_experts_per_tok",
-                                                        "experts_per_token"};
+      constexpr std::array<std::string_view, 2> kChosen{"num_experts_per_tok", "experts_per_token"};
       root.at(first_present(root, kChosen))
           .fail("at most the " + std::to_string(e.count) + " experts");
     }
@@ -307,12 +320,8 @@ void write_experts(const Transformer& t, nlohmann::ordered_json& json) {
   if (t.experts) {
     const Experts& e = *t.experts;
     nlohmann::ordered_json& experts = json["tandem_experts"];
-    experts = {{"count", e.count},
-               {"chosen", e.chosen},
-               {"shared", e.shared},
-               {"dense", e.dense},
-               {"router_bias", e.router_bias},
-               {"shared_gate", e.shared_gate}};
+    experts = {{"count", e.count}, {"chosen", e.chosen},           {"shared", e.shared},
+               {"dense", e.dense}, {"router_bias", e.router_bias}, {"shared_gate", e.shared_gate}};
     for (const bool dense : e.dense_layers) experts["dense_layers"].push_back(dense);
     if (!t.latent && t.rotary_dims > 0)
       json["partial_rotary_factor"] =

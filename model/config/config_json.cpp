@@ -261,7 +261,7 @@ struct Seeing {
   std::string_view model_type;
   std::string_view architecture;
   std::string_view text_types;  // by spaces
-  bool ties = false;            // the file states whether embeddings are tied, if text_config does not
+  bool ties = false;  // the file states whether embeddings are tied, if text_config does not
 };
 constexpr Seeing kSeeing[] = {
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral ministral3"},
@@ -283,18 +283,39 @@ const Seeing* seeing_of(const JsonValue& file) {
 JsonValue text_part(const JsonValue& file) {
   const Seeing* const seeing = seeing_of(file);
   if (seeing == nullptr) return file;
-  constexpr std::string_view kBeside[] = {
-      "architectures",        "model_type",          "text_config",
-      "vision_config",        "image_token_index",   "image_token_id",
-      "boi_token_index",      "eoi_token_index",     "boi_token_id",
-      "eoi_token_id",         "mm_tokens_per_image", "multimodal_projector_bias",
-      "projector_hidden_act", "spatial_merge_size",  "vision_feature_layer",
-      "initializer_range",    "torch_dtype",         "dtype",
-      "transformers_version", "eos_token_id",        "bos_token_id",
-      "pad_token_id",         "tie_word_embeddings", "_name_or_path",
-      "quantization_config",  "auto_map",            "ignore_index",
-      "video_token_id",       "vision_start_token_id", "vision_end_token_id",
-      "media_placeholder_token_id", "use_unified_vision_chunk", "video_placeholder"};
+  constexpr std::string_view kBeside[] = {"architectures",
+                                          "model_type",
+                                          "text_config",
+                                          "vision_config",
+                                          "image_token_index",
+                                          "image_token_id",
+                                          "boi_token_index",
+                                          "eoi_token_index",
+                                          "boi_token_id",
+                                          "eoi_token_id",
+                                          "mm_tokens_per_image",
+                                          "multimodal_projector_bias",
+                                          "projector_hidden_act",
+                                          "spatial_merge_size",
+                                          "vision_feature_layer",
+                                          "initializer_range",
+                                          "torch_dtype",
+                                          "dtype",
+                                          "transformers_version",
+                                          "eos_token_id",
+                                          "bos_token_id",
+                                          "pad_token_id",
+                                          "tie_word_embeddings",
+                                          "_name_or_path",
+                                          "quantization_config",
+                                          "auto_map",
+                                          "ignore_index",
+                                          "video_token_id",
+                                          "vision_start_token_id",
+                                          "vision_end_token_id",
+                                          "media_placeholder_token_id",
+                                          "use_unified_vision_chunk",
+                                          "video_placeholder"};
   for (const auto& [key, value] : file.json().items()) {
     if (!value.is_null() && std::ranges::find(kBeside, key) == std::end(kBeside))
       file.fail_key(key, "only fields that tandem knows, as it may change what the model computes");

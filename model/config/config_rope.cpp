@@ -164,8 +164,8 @@ void read_partial(const JsonValue& root, const std::optional<JsonValue>& scaling
 // Scaling changes no cost, and models with experts are planned only: the base alone is kept.
 void read_theta(const JsonValue& root, Transformer& t) {
   const auto parameters = root.find("rope_parameters");
-  const auto inner = parameters && parameters->is_object() ? parameters->find("rope_theta")
-                                                           : std::nullopt;
+  const auto inner =
+      parameters && parameters->is_object() ? parameters->find("rope_theta") : std::nullopt;
   if (inner) t.rope_theta = positive(*inner);
 }
 

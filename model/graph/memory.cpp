@@ -170,13 +170,12 @@ std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& 
     add(BufferKind::partial, RowCount::rows, t.hidden);
     add(BufferKind::angles, RowCount::rows, heads > 0 ? t.angle_floats() : 0);
     if (heads > 0) {
-      buffers.push_back(
-          {.name = {BufferKind::key_value},
-           .rows = RowCount::positions,
-           .columns = t.cached_numbers(share.heads),
-           .layers = share.layers,
-           .format = cache_element(t.cache),
-           .lifetime = Lifetime::sequence});
+      buffers.push_back({.name = {BufferKind::key_value},
+                         .rows = RowCount::positions,
+                         .columns = t.cached_numbers(share.heads),
+                         .layers = share.layers,
+                         .format = cache_element(t.cache),
+                         .lifetime = Lifetime::sequence});
     }
   }
   if (share.embedding) {

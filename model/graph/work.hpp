@@ -33,8 +33,8 @@ struct Work {
   double rows = 0.0;
   // Format of the streamed weights, of the embedding's rows or (attend) of the cache; else f32.
   WeightFormat format = WeightFormat::f32;
-  // Part of streamed_bytes in other formats, or that other numbers of rows share: a product's second
-  // and third matrix, and what all rows use beside experts.
+  // Part of streamed_bytes in other formats, or that other numbers of rows share: a product's
+  // second and third matrix, and what all rows use beside experts.
   struct Part {
     WeightFormat format = WeightFormat::f32;
     double bytes = 0.0;

@@ -23,8 +23,8 @@ double Experts::distinct_deviation(double rows) const {
   const auto all = static_cast<double>(count);
   const auto each = static_cast<double>(chosen);
   const double one = all * std::pow(1.0 - each / all, rows);
-  const double two = all * (all - 1.0) *
-                     std::pow((all - each) * (all - each - 1.0) / (all * (all - 1.0)), rows);
+  const double two =
+      all * (all - 1.0) * std::pow((all - each) * (all - each - 1.0) / (all * (all - 1.0)), rows);
   return std::sqrt(std::max(0.0, one + two - one * one));
 }
 

@@ -13,13 +13,13 @@ namespace tandem::model {
 // each row to `chosen` of them. All rows also use a shared expert, if there is one. Several shared
 // experts are one wide expert: their outputs are summed.
 struct Experts {
-  std::int64_t count = 0;              // E, routed experts of a layer
-  std::int64_t chosen = 0;             // k, experts of a row
-  std::int64_t shared = 0;             // FFN columns of the shared expert; 0: none
-  std::int64_t dense = 0;              // FFN columns of layers without experts; 0: no such layer
-  std::vector<bool> dense_layers{};    // by layer, those without experts; empty: none
-  bool router_bias = false;            // one number an expert
-  bool shared_gate = false;            // a row's factor of the shared expert: one vector [hidden]
+  std::int64_t count = 0;            // E, routed experts of a layer
+  std::int64_t chosen = 0;           // k, experts of a row
+  std::int64_t shared = 0;           // FFN columns of the shared expert; 0: none
+  std::int64_t dense = 0;            // FFN columns of layers without experts; 0: no such layer
+  std::vector<bool> dense_layers{};  // by layer, those without experts; empty: none
+  bool router_bias = false;          // one number an expert
+  bool shared_gate = false;          // a row's factor of the shared expert: one vector [hidden]
 
   // Returns whether `layer` has experts.
   [[nodiscard]] bool in(std::int32_t layer) const {

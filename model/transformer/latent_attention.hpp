@@ -17,11 +17,11 @@ namespace tandem::model {
 // Sparse attention (DeepSeek-V3.2) has an indexer: `index_heads` heads of `index_dims` numbers
 // score all keys, and attention is over the `index_keys` keys with the highest scores.
 struct LatentAttention {
-  std::int64_t query_rank = 0;  // of the compressed queries; 0: queries are not compressed
-  std::int64_t rank = 0;        // latent numbers a token and layer
-  std::int64_t plain = 0;       // numbers of a head's query that are not rotated
-  std::int64_t rotated = 0;     // numbers of a head's query that are
-  std::int64_t value = 0;       // numbers of a head's value
+  std::int64_t query_rank = 0;   // of the compressed queries; 0: queries are not compressed
+  std::int64_t rank = 0;         // latent numbers a token and layer
+  std::int64_t plain = 0;        // numbers of a head's query that are not rotated
+  std::int64_t rotated = 0;      // numbers of a head's query that are
+  std::int64_t value = 0;        // numbers of a head's value
   std::int64_t index_heads = 0;  // 0: no indexer
   std::int64_t index_dims = 0;
   std::int64_t index_keys = 0;

@@ -184,8 +184,7 @@ std::int64_t Transformer::active_parameters() const {
   std::int64_t routers = 0;  // are used whole
   for (std::int32_t layer = 0; layer < layers; ++layer) {
     if (experts->in(layer))
-      routers +=
-          experts->router_parameters(hidden) - used.experts->router_parameters(hidden);
+      routers += experts->router_parameters(hidden) - used.experts->router_parameters(hidden);
   }
   return used.parameters() + routers;
 }
@@ -270,16 +269,15 @@ std::int64_t Transformer::attention_bytes(std::int32_t layer, Range query_heads)
   const auto bytes = [&](std::int64_t rows, WeightMatrix matrix, std::int64_t length) {
     return rows * row_bytes(format_of(matrix, layer), length);
   };
-  const std::int64_t out =
-      bytes(hidden, WeightMatrix::out, out_columns(layer, query_heads).size());
+  const std::int64_t out = bytes(hidden, WeightMatrix::out, out_columns(layer, query_heads).size());
   if (latent) {
     const LatentWeights w = latent_weights(*this, layer, query_heads.size());
     return bytes(w.hidden_queries, WeightMatrix::query, hidden) +
            bytes(w.ranked_queries, WeightMatrix::query, latent->query_rank) +
            bytes(w.keys, WeightMatrix::key, hidden) +
            bytes(w.values, WeightMatrix::value, latent->rank) + out +
-           row_bytes(WeightFormat::f32, w.others + (architecture().sum_norms ? 2 : 1) *
-                                                       norm_parameters(*this));
+           row_bytes(WeightFormat::f32,
+                     w.others + (architecture().sum_norms ? 2 : 1) * norm_parameters(*this));
   }
   const std::int64_t q = query_heads.size() * head_dim;
   const std::int64_t kv = kv_heads_for(query_heads).size() * head_dim;
@@ -299,8 +297,8 @@ std::int64_t Transformer::ffn_bytes(std::int32_t layer, Range columns) const {
   };
   const std::int64_t gate = architecture().gated ? row(WeightMatrix::gate, hidden) : 0;
   return width * (gate + row(WeightMatrix::up, hidden)) +
-         hidden * (row(WeightMatrix::down, own.common) +
-                   count * row(WeightMatrix::down, own.routed)) +
+         hidden *
+             (row(WeightMatrix::down, own.common) + count * row(WeightMatrix::down, own.routed)) +
          row_bytes(WeightFormat::f32, all - ffn_matrices() * hidden * width);
 }
 

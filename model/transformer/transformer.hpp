@@ -82,10 +82,10 @@ struct Transformer {
   double score_cap = 0.0;          // c tanh(x / c) of scores; 0: no cap
   // Queries at position p are multiplied by 1 + query_growth ln(1 + floor(p / original context)).
   double query_growth = 0.0;
-  double logit_cap = 0.0;                  // the same for logits, after the division
-  std::int64_t bos_token = -1;             // -1: none
-  std::vector<std::int64_t> eos_tokens{};  // empty: none
-  std::optional<Experts> experts{};        // none: every layer has one FFN
+  double logit_cap = 0.0;                   // the same for logits, after the division
+  std::int64_t bos_token = -1;              // -1: none
+  std::vector<std::int64_t> eos_tokens{};   // empty: none
+  std::optional<Experts> experts{};         // none: every layer has one FFN
   std::optional<LatentAttention> latent{};  // none: keys and values of each head are cached
   // How the published weights are quantised, as config.json names it; empty: they are not. Such a
   // model can be planned, in any format, but its files are not read.

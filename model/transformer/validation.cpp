@@ -148,8 +148,8 @@ void check_latent(const Transformer& t) {
   check_layers(t, l.borrowed_index, "the list of layers that borrow an index");
   check(t.head_dim == l.plain + l.rotated, t, "head_dim", static_cast<double>(t.head_dim),
         "the sum of latent attention's parts (" + std::to_string(l.plain + l.rotated) + ")");
-  check(t.kv_heads == t.heads, t, "the number of key/value heads",
-        static_cast<double>(t.kv_heads), "the number of heads, as latent attention has");
+  check(t.kv_heads == t.heads, t, "the number of key/value heads", static_cast<double>(t.kv_heads),
+        "the number of heads, as latent attention has");
 }
 
 // `rows`: what rows of the matrix are as long as.
@@ -183,8 +183,8 @@ void check_formats(const Transformer& t) {
 void check_parameter_count(const Transformer& t) {
   const auto d = [](std::int64_t x) { return static_cast<double>(x); };
   const double attention = 2.0 * d(t.heads + t.kv_heads) * d(t.head_dim) * d(t.hidden);
-  const double widest = t.experts ? d(t.experts->count) * d(t.intermediate) +
-                                        d(t.experts->shared) + d(t.experts->dense)
+  const double widest = t.experts ? d(t.experts->count) * d(t.intermediate) + d(t.experts->shared) +
+                                        d(t.experts->dense)
                                   : d(t.intermediate);
   const double ffn = 3.0 * d(t.hidden) * widest;
   const double total =

@@ -71,7 +71,7 @@ struct FormatRow {
   // Products quantise inputs to 8 bits and sum integers: part of the format's definition, on every
   // machine (exec/kernels/integer_product.hpp). Other products read f32.
   bool integers;
-  bool written;  // conversions write the format; others are only read
+  bool written;          // conversions write the format; others are only read
   bool executed = true;  // weights can be read and computed with; others are only planned
 };
 

@@ -38,7 +38,8 @@ TEST_CASE("model/config experts: a bad field is one clear error") {
     nlohmann::json value;
     const char* expected;
   } rows[] = {
-      {"mixtral-8x7b", "num_experts_per_tok", 9, "'num_experts_per_tok' is 9, expected at most the 8"},
+      {"mixtral-8x7b", "num_experts_per_tok", 9,
+       "'num_experts_per_tok' is 9, expected at most the 8"},
       {"mixtral-8x7b", "num_experts_per_tok", 0, "'num_experts_per_tok' is 0"},
       {"mixtral-8x7b", "num_experts_per_tok", kAbsent, "'num_experts_per_tok' is missing"},
       {"mixtral-8x7b", "num_local_experts", kAbsent, "'num_local_experts' is missing"},
@@ -127,9 +128,8 @@ TEST_CASE("model/config experts: text parts of models that see") {
   outer["text_config"].erase("architectures");
   outer["text_config"].erase("tie_word_embeddings");
   outer["text_config"]["model_type"] = "qwen3_vl_text";
-  outer["text_config"]["rope_scaling"] = {{"rope_type", "default"},
-                                          {"mrope_interleaved", true},
-                                          {"mrope_section", {24, 20, 20}}};
+  outer["text_config"]["rope_scaling"] = {
+      {"rope_type", "default"}, {"mrope_interleaved", true}, {"mrope_section", {24, 20, 20}}};
   const Transformer t = parse(outer);
   CHECK(t.tied_embeddings);
   CHECK(t.parameters() == parse(file("qwen3-4b")).parameters());

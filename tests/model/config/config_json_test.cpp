@@ -150,8 +150,7 @@ TEST_CASE("model/config_json: what is written reads back equal") {
 
 TEST_CASE("model/config_json: every wrong field costs one line that names it") {
   const std::pair<const char*, const char*> wrong[] = {
-      {R"(, "model_type": "falcon")",
-       "'model_type' is \"falcon\", expected one of llama, mistral"},
+      {R"(, "model_type": "falcon")", "'model_type' is \"falcon\", expected one of llama, mistral"},
       {R"(, "model_type": 7)", "'model_type' is 7, expected a string"},
       {R"(, "hidden_size": "abc")", "'hidden_size' is \"abc\", expected an integer from 1"},
       {R"(, "hidden_size": 64.5)", "'hidden_size' is 64.5"},

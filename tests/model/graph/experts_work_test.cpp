@@ -70,8 +70,8 @@ TEST_CASE("model/experts work: Mixtral 8x7B") {
     CHECK(w.rows == 2.0);
   }
   SUBCASE("two tokens use 3.5 experts on average, of 4 / 3.5 rows each") {
-    const Work w = work_of(t, {{{.past = 9}, {.sequence = 1, .past = 3}}},
-                           task(TaskKind::ffn_down, 2, all));
+    const Work w =
+        work_of(t, {{{.past = 9}, {.sequence = 1, .past = 3}}}, task(TaskKind::ffn_down, 2, all));
     CHECK(w.flops == doctest::Approx(2.0 * 2 * 2 * expert).epsilon(1e-12));
     CHECK(w.streamed_bytes == doctest::Approx(4.0 * 3.5 * expert).epsilon(1e-12));
     CHECK(w.intensity == doctest::Approx(4.0 / 3.5).epsilon(1e-12));
@@ -91,8 +91,8 @@ TEST_CASE("model/experts work: Mixtral 8x7B") {
 }
 
 TEST_CASE("model/experts work: flops of a token are 2 a used parameter, and attention") {
-  for (const char* const name : {"mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2-lite",
-                                 "llama-4-maverick", "glm-4.5-air"}) {
+  for (const char* const name :
+       {"mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2-lite", "llama-4-maverick", "glm-4.5-air"}) {
     CAPTURE(name);
     const Transformer t = test::named_model(name);
     double flops = 0.0;
@@ -104,9 +104,9 @@ TEST_CASE("model/experts work: flops of a token are 2 a used parameter, and atte
         flops += work_of(t, one(0, 1), task(kind, 1, test::all_columns(t), layer)).flops;
       norms += 2.0 * static_cast<double>(t.hidden);
     }
-    flops += work_of(t, one(0, 1),
-                     task(TaskKind::lm_head, 1, {0, static_cast<std::int32_t>(t.vocab)}))
-                 .flops;
+    flops +=
+        work_of(t, one(0, 1), task(TaskKind::lm_head, 1, {0, static_cast<std::int32_t>(t.vocab)}))
+            .flops;
     const double used = static_cast<double>(t.active_parameters() - t.vocab * t.hidden) - norms;
     CHECK(flops == doctest::Approx(2.0 * used).epsilon(1e-4));  // biases, norms of heads and ranks
     CHECK(flops <= 2.0 * used * (1.0 + 1e-4));

@@ -19,10 +19,10 @@ namespace {
 
 struct Row {
   const char* name;
-  std::int64_t parameters;  // of the published model's text part; 0: as `billions`
-  double billions;          // as published
-  double active;            // as published, in billions
-  double tolerance = 0.02;  // of the last two
+  std::int64_t parameters;         // of the published model's text part; 0: as `billions`
+  double billions;                 // as published
+  double active;                   // as published, in billions
+  double tolerance = 0.02;         // of the last two
   bool without_embedding = false;  // of the published active parameters
 };
 
@@ -207,7 +207,7 @@ TEST_CASE("model/experts: the cache of grouped heads, as published") {
   const struct {
     const char* name;
     std::int64_t bytes;  // a token, f16
-  } rows[] = {{"qwen3-8b", 147456},  {"qwen3-14b", 163840},     {"qwen3-32b", 262144},
+  } rows[] = {{"qwen3-8b", 147456},   {"qwen3-14b", 163840},      {"qwen3-32b", 262144},
               {"qwen3-0.6b", 114688}, {"llama-3.1-405b", 516096}, {"mistral-nemo-12b", 163840}};
   for (const auto& row : rows) {
     CAPTURE(row.name);

@@ -33,8 +33,8 @@ model::Transformer latent() {
   t.kv_heads = 8;
   t.head_dim = 24;
   t.rotary_dims = 8;
-  t.latent = model::LatentAttention{
-      .query_rank = 32, .rank = 40, .plain = 16, .rotated = 8, .value = 12};
+  t.latent =
+      model::LatentAttention{.query_rank = 32, .rank = 40, .plain = 16, .rotated = 8, .value = 12};
   return t;
 }
 
