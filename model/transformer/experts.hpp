@@ -34,7 +34,7 @@ struct Experts {
   //   E (1 - (1 - k/E)^n)     Feller 1968, An Introduction to Probability Theory I, chapter IV
   //   n rows    E, k: count, chosen
   // A row uses k distinct experts. Assumes that rows choose independently and all experts equally
-  // often: trained routers are balanced by their loss, but the rows of one text are alike and use
+  // often: trained routers are balanced by their loss, but the rows of one text are similar and use
   // fewer. The result is at least k and at most min(E, n k), the bounds of every routing.
   [[nodiscard]] double expected_distinct(double rows) const;
   // Returns the standard deviation of that number under the same assumption:
