@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
 
 namespace tandem::cli {
 namespace {
