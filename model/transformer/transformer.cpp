@@ -57,7 +57,7 @@ Range Transformer::kv_heads_for(Range query_heads) const {
 
 std::int64_t Transformer::cached_numbers(Range query_heads) const {
   if (latent) return query_heads.empty() ? 0 : latent->cached();
-  return 2 * kv_heads_for(query_heads).size() * head_dim;
+  return std::int64_t{2} * kv_heads_for(query_heads).size() * head_dim;
 }
 
 Transformer::FfnColumns Transformer::ffn_columns(std::int32_t layer, Range columns) const {
