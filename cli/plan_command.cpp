@@ -25,6 +25,7 @@
 #include "cli/views/answer_view.hpp"
 #include "cli/views/bound_view.hpp"
 #include "cli/views/drop_view.hpp"
+#include "cli/views/model_view.hpp"
 #include "cli/views/next_commands.hpp"
 #include "cli/views/plan_view.hpp"
 #include "cli/views/predicted_view.hpp"
@@ -238,6 +239,8 @@ Json summary_of(const Found& found, const planner::Request& request, const Shown
   const std::optional<planner::RequestBound> bound = found.bound();
   const std::optional<Served>& served = found.served;
   Json summary = summary_json(plan, show.file.value_or(""));
+  if (plan.model.experts || plan.model.latent)
+    add_experts(plan.model, plan.workload.prompt_tokens, summary);
   summary["choice"] = found.choice ? choice_json(*found.choice) : Json();
   if (found.few) summary["fewest"] = fewest_json(*found.few, request.cluster);
   if (found.of_two) summary["sp"] = sp_json(*found.of_two);

@@ -145,6 +145,9 @@ void check_latent(const Transformer& t) {
   size("the dimensions of the indexer", l.index_dims, some);
   check(l.index_keys >= some && l.index_keys <= kMaxSize, t, "the keys that the indexer chooses",
         static_cast<double>(l.index_keys), "an integer from 1 to 2147483647");
+  check(t.heads <= kMaxSize / l.value, t, "heads * the value of a head",
+        static_cast<double>(t.heads) * static_cast<double>(l.value),
+        "an integer from 1 to 2147483647");
   check_layers(t, l.borrowed_index, "the list of layers that borrow an index");
   check(t.head_dim == l.plain + l.rotated, t, "head_dim", static_cast<double>(t.head_dim),
         "the sum of latent attention's parts (" + std::to_string(l.plain + l.rotated) + ")");
@@ -186,9 +189,18 @@ void check_parameter_count(const Transformer& t) {
   const double widest = t.experts ? d(t.experts->count) * d(t.intermediate) + d(t.experts->shared) +
                                         d(t.experts->dense)
                                   : d(t.intermediate);
-  const double ffn = 3.0 * d(t.hidden) * widest;
-  const double total =
-      d(t.layers) * (attention + ffn) + (2.0 * d(t.vocab) + d(t.max_context)) * d(t.hidden);
+  const double ffn =
+      3.0 * d(t.hidden) * widest + (t.experts ? d(t.experts->count) * d(t.hidden) : 0.0);
+  double latent = 0.0;
+  if (t.latent) {
+    const LatentAttention& l = *t.latent;
+    const double indexer = d(l.index_heads) * d(l.index_dims);
+    latent = d(t.heads) * d(l.plain + l.value) * d(l.rank) + d(t.heads) * d(l.value) * d(t.hidden) +
+             (d(t.heads) * d(t.head_dim) + indexer) * d(l.query_rank + t.hidden) +
+             d(l.rank + l.rotated + l.query_rank + l.index_dims + l.index_heads) * d(t.hidden);
+  }
+  const double total = d(t.layers) * (attention + ffn + latent) +
+                       (2.0 * d(t.vocab) + d(t.max_context)) * d(t.hidden);
   check(total <= kMaxParameters, t, "the number of parameters", total,
         "at most 2^50 from layers, hidden, heads, intermediate and vocabulary sizes");
 }

@@ -255,6 +255,42 @@ TEST_CASE("model/experts: config.json is restored from what is written") {
   }
 }
 
+TEST_CASE("model/experts: sizes that no product of may overflow are refused") {
+  const auto fault = [](auto change) {
+    Transformer t = test::named_model("deepseek-v3.2");
+    change(t);
+    return test::error_of([&] { t.validate(); });
+  };
+  CHECK(fault([](Transformer&) {}).empty());
+  CHECK(test::contains(fault([](Transformer& t) {
+                         t.heads = t.kv_heads = 1 << 20;
+                         t.latent->value = 1 << 15;
+                       }),
+                       "heads * the value of a head"));
+  CHECK(test::contains(fault([](Transformer& t) {
+                         t.heads = t.kv_heads = 1 << 18;
+                         t.latent->value = 1 << 12;
+                         t.latent->rank = 1 << 16;
+                         t.hidden = 64;
+                       }),
+                       "the number of parameters"));
+  CHECK(test::contains(fault([](Transformer& t) {
+                         t.latent->index_heads = t.latent->index_dims = 1 << 16;
+                         t.latent->query_rank = 1 << 16;
+                       }),
+                       "the number of parameters"));
+  CHECK(test::contains(fault([](Transformer& t) {
+                         t.experts->count = 1 << 16;
+                         t.intermediate = 1 << 28;
+                       }),
+                       "the number of parameters"));
+  CHECK(test::contains(fault([](Transformer& t) { t.experts->chosen = 257; }),
+                       "the number of experts a token uses is 257"));
+  CHECK(test::contains(fault([](Transformer& t) { t.latent->rank = 0; }), "is 0, expected"));
+  CHECK(test::contains(fault([](Transformer& t) { t.experts->dense_layers.pop_back(); }),
+                       "one entry for each"));
+}
+
 TEST_CASE("model/experts: the first layers of a model keep their lists") {
   const Transformer t = test::named_model("deepseek-v3").first_layers(5);
   t.validate();
