@@ -17,6 +17,7 @@
 #include "planner/partition/search_effort.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/model_support.hpp"
 #include "planner/strategy/common/stages.hpp"
 
 namespace tandem::study {
@@ -125,6 +126,8 @@ class Search {
   [[nodiscard]] std::string obstacle(const Strategy& strategy) const {
     if (question_.request.window.blocks.value_or(0) > 0 && !strategy.sharding.may_stream())
       return "streams no weights";
+    if (std::string no = planner::model_obstacle(strategy, question_.request.model); !no.empty())
+      return no;
     if (question_.served && strategy.sharding.splits_positions()) return "serves one request";
     if (question_.served && question_.served->steps > 1 && !strategy.sharding.splits_layers())
       return "works on one step at a time";

@@ -13,6 +13,7 @@
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/views/generation_view.hpp"
+#include "cli/views/model_view.hpp"
 #include "cli/views/stored_view.hpp"
 #include "exec/gguf/conversion/model_conversion.hpp"
 #include "exec/gguf/gguf_file.hpp"
@@ -51,9 +52,10 @@ model::Share everything(const Transformer& transformer) {
 // Floating-point operations of one step of one sequence on one device: `rows` tokens after `past`.
 double step_flops(const Transformer& transformer, std::int32_t past, std::int32_t rows) {
   const model::Batch batch{{{.sequence = 0, .past = past, .rows = rows}}};
-  const auto flops = [&](TaskKind kind, Range columns, Range of_rows) {
+  const auto flops = [&](TaskKind kind, Range columns, Range of_rows, std::int32_t layer = -1) {
     model::Task task;
     task.kind = kind;
+    task.layer = layer;
     task.rows = of_rows;
     task.columns = columns;
     return model::work_of(transformer, batch, task).flops;
@@ -63,13 +65,20 @@ double step_flops(const Transformer& transformer, std::int32_t past, std::int32_
   const Range heads = whole(transformer.heads);
   const Range columns = whole(transformer.intermediate);
   const Range hidden = whole(transformer.hidden);
-  const double layer =
-      2.0 * flops(TaskKind::norm, hidden, all) + flops(TaskKind::project_qkv, heads, all) +
-      flops(TaskKind::attend, heads, all) + flops(TaskKind::project_out, heads, all) +
-      flops(TaskKind::ffn_up, columns, all) + flops(TaskKind::ffn_down, columns, all) +
-      2.0 * flops(TaskKind::add, hidden, all);
-  const double layers =
-      static_cast<double>(transformer.layers) * layer + flops(TaskKind::embed, hidden, all);
+  const auto of_layer = [&](std::int32_t layer) {
+    return 2.0 * flops(TaskKind::norm, hidden, all) +
+           flops(TaskKind::project_qkv, heads, all, layer) +
+           flops(TaskKind::attend, heads, all, layer) +
+           flops(TaskKind::project_out, heads, all, layer) +
+           flops(TaskKind::ffn_up, columns, all, layer) +
+           flops(TaskKind::ffn_down, columns, all, layer) + 2.0 * flops(TaskKind::add, hidden, all);
+  };
+  double layers = flops(TaskKind::embed, hidden, all);
+  if (!transformer.experts && !transformer.latent) {
+    layers = static_cast<double>(transformer.layers) * of_layer(0) + layers;
+  } else {
+    for (std::int32_t layer = 0; layer < transformer.layers; ++layer) layers += of_layer(layer);
+  }
   if (!transformer.architecture().generates()) return layers + flops(TaskKind::norm, hidden, all);
   return layers + flops(TaskKind::norm, hidden, last) +
          flops(TaskKind::lm_head, whole(transformer.vocab), last);
@@ -101,10 +110,15 @@ struct Part {
 };
 
 std::vector<Part> parts(const Transformer& transformer) {
+  std::int64_t attention = 0;
+  std::int64_t ffn = 0;
+  for (std::int32_t layer = 0; layer < transformer.layers; ++layer) {
+    attention += transformer.attention_parameters(whole(transformer.heads), layer);
+    ffn += transformer.ffn_parameters(whole(transformer.intermediate), layer);
+  }
   return {{"embedding", transformer.embedding_parameters()},
-          {"attention",
-           transformer.layers * transformer.attention_parameters(whole(transformer.heads))},
-          {"ffn", transformer.layers * transformer.ffn_parameters(whole(transformer.intermediate))},
+          {"attention", attention},
+          {"ffn", ffn},
           {"head", transformer.head_parameters()},
           {"total", transformer.parameters()}};
 }
@@ -124,11 +138,6 @@ Json geometry_json(const Transformer& t) {
           {"parameters", t.parameters()}};
 }
 
-std::string billions(std::int64_t parameters) {
-  const double value = static_cast<double>(parameters);
-  return value >= 1e9 ? model::fixed(value * 1e-9, 2) + "e9" : model::fixed(value * 1e-6, 2) + "e6";
-}
-
 int list_models(const Arguments& arguments, std::ostream& out) {
   Options options({.command = "model list",
                    .summary = "Lists the models that come with tandem.",
@@ -139,14 +148,16 @@ int list_models(const Arguments& arguments, std::ostream& out) {
   options.settle();
   Json all = Json::array();
   model::Table table({"model", "family", "layers", "hidden", "heads", "kv heads", "ffn", "vocab",
-                      "context", "parameters"});
+                      "context", "parameters", "active"});
   for (const std::string& name : known_models()) {
     const Transformer t = load_model(name);
     all.push_back(geometry_json(t));
+    all.back()["active_parameters"] = t.active_parameters();
     table.add({name, std::string(model::to_string(t.family)), std::to_string(t.layers),
                std::to_string(t.hidden), std::to_string(t.heads), std::to_string(t.kv_heads),
                std::to_string(t.intermediate), std::to_string(t.vocab),
-               std::to_string(t.max_context), billions(t.parameters())});
+               std::to_string(t.max_context), billions(t.parameters()),
+               billions(t.active_parameters())});
   }
   if (as_json) {
     out << all.dump(2) << '\n';
@@ -211,6 +222,7 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
     if (!t.architecture().learned()) json["rope_theta"] = t.rope_theta;
     json["window"] = t.window;
     json["windowed_layers"] = std::ranges::count(t.windowed, true);
+    add_experts(t, prompt, json);
     for (const Part& part : parts(t)) json["parameters_by_part"][part.name] = part.parameters;
     for (const model::DType dtype : kDTypes)
       json["weight_bytes"][std::string(to_string(dtype))] = t.parameters() * size_of(dtype);
@@ -238,6 +250,7 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
       << (t.tied_embeddings ? ", tied embeddings" : "") << "\n";
   if (const std::int64_t windowed = std::ranges::count(t.windowed, true); windowed > 0)
     out << "attention of " << windowed << " layers sees the last " << t.window << " positions\n";
+  out << model_remarks(t, prompt);
   out << '\n';
   model::Table table({"part", "parameters", "F32", "F16 or BF16"});
   for (const Part& part : parts(t)) {

@@ -25,6 +25,7 @@
 #include "cli/views/answer_view.hpp"
 #include "cli/views/bound_view.hpp"
 #include "cli/views/drop_view.hpp"
+#include "cli/views/model_view.hpp"
 #include "cli/views/next_commands.hpp"
 #include "cli/views/plan_view.hpp"
 #include "cli/views/predicted_view.hpp"
@@ -217,7 +218,8 @@ void set_formats(const Options& options, const std::string& strategy,
   if (dtype.find(',') != std::string::npos)
     throw Usage("flag '--dtype': '" + dtype + "' is several formats with strategy '" + strategy +
                 "', expected one; '--strategy auto' compares several");
-  if (const auto format = dtype_of(options, transformer)) transformer.formats = *format;
+  if (const auto format = dtype_of(options, transformer, DTypes::planned))
+    transformer.formats = *format;
 }
 
 // A plan and what was searched for it.
@@ -251,6 +253,8 @@ Json summary_of(const Found& found, const planner::Request& request, const Shown
   const std::optional<planner::RequestBound> bound = found.bound();
   const std::optional<Served>& served = found.served;
   Json summary = summary_json(plan, show.file.value_or(""));
+  if (plan.model.experts || plan.model.latent)
+    add_experts(plan.model, plan.workload.prompt_tokens, summary);
   summary["choice"] = found.choice ? choice_json(*found.choice) : Json();
   if (found.few) summary["fewest"] = fewest_json(*found.few, request.cluster);
   if (found.of_two) summary["sp"] = sp_json(*found.of_two);

@@ -237,6 +237,7 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
                 ": neither a folder nor a GGUF file, expected a folder with config.json and "
                 "weights (*.safetensors), or a GGUF file; check the path");
   model::Transformer transformer = load_model(weights.string());
+  transformer.require_executable();
   transformer.cache = cache_type_of(options);
   const auto formats = dtype_of(options, transformer);
   transformer.formats =

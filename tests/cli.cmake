@@ -14,6 +14,7 @@ tandem_tests(
     cli/family_commands_test.cpp
     cli/cli_program.cpp
     cli/eval_command_test.cpp
+    cli/experts_command_test.cpp
     cli/fidelity_command_test.cpp
     cli/flags_test.cpp
     cli/formats_command_test.cpp

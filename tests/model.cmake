@@ -24,6 +24,9 @@ tandem_tests(
     model/base/file_kind_test.cpp
     model/transformer/geometries_test.cpp
     model/graph/memory_test.cpp
+    model/graph/experts_work_test.cpp
+    model/transformer/experts_test.cpp
+    model/config/config_experts_test.cpp
     model/graph/merge_tasks_test.cpp
     model/graph/shortlist_tasks_test.cpp
     model/report/perfetto_test.cpp

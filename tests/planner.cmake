@@ -17,6 +17,7 @@ tandem_tests(
     planner/collective/collective_test.cpp
     planner/search/extrapolation_test.cpp
     planner/plan/outdated_profiles_test.cpp
+    planner/search/experts_plans_test.cpp
     planner/search/format_plans_test.cpp
     planner/strategy/strategy_conflicts_test.cpp
     planner/strategy/strategy_contract_test.cpp

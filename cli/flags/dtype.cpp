@@ -41,10 +41,11 @@ std::string format_named(const std::string& text, const std::vector<std::string_
 }
 
 std::optional<model::WeightFormats> dtype_of(const Options& options,
-                                             const model::Transformer& transformer) {
+                                             const model::Transformer& transformer, DTypes known) {
   const auto text = options.text("dtype");
   if (!text) return std::nullopt;
-  const std::string name = format_named(*text, model::format_choices());
+  const std::string name = format_named(
+      *text, known == DTypes::planned ? model::planned_formats() : model::format_choices());
   options.remark(model::substitution_remark(name, transformer));
   return model::chosen_formats(name, transformer);
 }
@@ -56,7 +57,7 @@ std::vector<model::WeightFormats> dtypes_of(const Options& options,
   if (!text) return all;
   for (const std::string& part : model::split_list(*text)) {
     const std::string name =
-        format_named(part, model::format_choices(), ", or several of them separated by commas");
+        format_named(part, model::planned_formats(), ", or several of them separated by commas");
     const auto format = model::chosen_formats(name, transformer);
     if (std::ranges::find(all, *format) != all.end())
       throw Usage("flag '--dtype': '" + name + "' is given twice; expected it once");

@@ -2,6 +2,7 @@
 
 // `--dtype`: the format of weights.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,12 +21,17 @@ namespace tandem::cli {
                                        const std::vector<std::string_view>& known,
                                        const std::string& more = "");
 
+// The formats that `--dtype` knows: those that are executed, or also those that are only planned.
+enum class DTypes : std::uint8_t { executed, planned };
+
 // What `--dtype` says; nothing if it is not given. Remarks on matrices that cannot have it. Throws
 // Usage for a format that there is not.
 [[nodiscard]] std::optional<model::WeightFormats> dtype_of(const Options& options,
-                                                           const model::Transformer& transformer);
+                                                           const model::Transformer& transformer,
+                                                           DTypes known = DTypes::executed);
 
-// Several, separated by commas, each once; none if it is not given. Throws Usage likewise.
+// Several for a plan, separated by commas, each once; none if it is not given. Throws Usage
+// likewise.
 [[nodiscard]] std::vector<model::WeightFormats> dtypes_of(const Options& options,
                                                           const model::Transformer& transformer);
 

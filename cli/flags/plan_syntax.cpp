@@ -45,8 +45,8 @@ Syntax plan_syntax() {
            {"model", "M", "model folder, GGUF file, config.json, or known name (required)"},
            {"dtype", "TYPE",
             "weights kept in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k, or a mix, "
-            "q4_k_m "
-            "or q5_k_m [f32; as a GGUF file has it]"},
+            "q4_k_m or q5_k_m; to plan only also fp8, mxfp4, nvfp4, as published [f32; as a GGUF "
+            "file has it]"},
            {"strategy", "S", strategies},
            {"partition", "HOW",
             "auto (by --objective), galaxy, exact, equal, or proportions A:B:C; of a pipeline also "

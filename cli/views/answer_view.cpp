@@ -10,6 +10,7 @@
 #include "advice/prediction.hpp"
 #include "advice/prompt_chunks.hpp"
 #include "cli/flags/outcome.hpp"
+#include "cli/views/model_view.hpp"
 #include "cli/views/plan_view.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
@@ -135,6 +136,9 @@ void print_answer(const PlanAnswer& answer, std::ostream& out) {
       << " of " << plan.cluster.name() << " with strategy " << plan.strategy
       << (chunk > 0 ? ", its prompt read in chunks of " + std::to_string(chunk) + " tokens" : "")
       << (plan.streams() ? "; some weights stream from disk.\n" : ".\n");
+  if (plan.model.experts)
+    out << "A token uses " << billions(plan.model.active_parameters()) << " of its "
+        << billions(plan.model.parameters()) << " parameters; it cannot be run yet.\n";
   if (predicted.requests.size() == 1) {
     const model::RequestResult& request = predicted.requests.front();
     const std::vector<double> gaps = predicted.metrics.token_latencies_s();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/flags/outcome.hpp"
+#include "cli/views/model_view.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
 #include "model/transformer/format_choice.hpp"
@@ -250,7 +251,7 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
     out << ", keys and values in " << to_string(plan.model.cache);
   if (plan.wire != model::WireFormat::f32)
     out << ", activations travel as " << to_string(plan.wire);
-  out << "\n\n";
+  out << '\n' << model_remarks(plan.model, plan.workload.prompt_tokens) << '\n';
   if (plan.capacity.sequences > 1) {
     out << "memory for " << plan.capacity.sequences << " sequences at once, of "
         << plan.capacity.positions << " positions together, in steps of at most "

@@ -53,6 +53,7 @@ model::Share computed_share(const model::Transformer& transformer, model::Share 
 
 const ComputeLimits& checked(const model::Transformer& transformer, const model::Share& share,
                              const ComputeLimits& limits) {
+  transformer.require_executable();
   require(limits.max_rows >= 1 && limits.cache_positions >= 1 && limits.sequences >= 1,
           "compute limits are positive");
   if (transformer.head_dim > kMaxHeadDim) {

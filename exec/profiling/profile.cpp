@@ -64,6 +64,7 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const model::Transformer& transformer, const ProfileOptions& options) {
+  transformer.require_executable();
   model::Transformer plain = transformer;
   plain.formats = model::WeightFormats();
   plain.cache = model::CacheFormat::f32;

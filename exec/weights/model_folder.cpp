@@ -80,6 +80,7 @@ model::Transformer read_geometry(const fs::path& weights) {
 }
 
 void check_config(const fs::path& weights, const model::Transformer& transformer) {
+  transformer.require_executable();
   const auto found = model::differences(transformer, read_geometry(weights));
   if (found.empty()) return;
   std::error_code ignored;

@@ -91,6 +91,20 @@ constexpr Dialect with_kv_heads(Dialect dialect, std::int64_t kv_heads, std::int
   return dialect;
 }
 
+// Families with experts; `width`: the field with the width of an expert.
+constexpr Dialect experts_dialect(std::string_view model_type, Family family,
+                                  std::string_view architectures,
+                                  std::string_view width = "intermediate_size",
+                                  std::int64_t kv_heads = 0, std::int64_t head_dim = 0) {
+  Dialect dialect =
+      with_kv_heads(llama_dialect(model_type, family, architectures), kv_heads, head_dim);
+  dialect.intermediate = width;
+  if (family == Family::deepseek) dialect.head_dim = "";  // read_latent
+  return dialect;
+}
+
+constexpr std::string_view kExpertWidth = "moe_intermediate_size";
+
 // Names as in the configuration classes of Hugging Face transformers, chatglm as in THUDM's.
 constexpr Dialect kDialects[] = {
     llama_dialect("llama", Family::llama, "LlamaForCausalLM LLaMAForCausalLM"),
@@ -122,11 +136,58 @@ constexpr Dialect kDialects[] = {
     phi3_dialect(),
     llama_dialect("granite", Family::granite, "GraniteForCausalLM"),
     smollm3_dialect(),
+    qwen_dialect("qwen3_vl_text", Family::qwen3, "Qwen3ForCausalLM", 128),
+    qwen_dialect("mimo", Family::qwen2, "MiMoForCausalLM", 0),
+    experts_dialect("mixtral", Family::mixtral, "MixtralForCausalLM", "intermediate_size", 8),
+    experts_dialect("qwen2_moe", Family::qwen2_moe, "Qwen2MoeForCausalLM", kExpertWidth, 16),
+    experts_dialect("qwen3_moe", Family::qwen3_moe, "Qwen3MoeForCausalLM", kExpertWidth, 4),
+    experts_dialect("qwen3_vl_moe_text", Family::qwen3_moe, "Qwen3MoeForCausalLM", kExpertWidth,
+                    16),
+    experts_dialect("gpt_oss", Family::gpt_oss, "GptOssForCausalLM", "intermediate_size", 8, 64),
+    experts_dialect("deepseek_v2", Family::deepseek, "DeepseekV2ForCausalLM", kExpertWidth),
+    experts_dialect("deepseek_v3", Family::deepseek, "DeepseekV3ForCausalLM", kExpertWidth),
+    experts_dialect("deepseek_v32", Family::deepseek, "DeepseekV32ForCausalLM", kExpertWidth),
+    experts_dialect("kimi_k2", Family::deepseek, "DeepseekV3ForCausalLM", kExpertWidth),
+    experts_dialect("glm_moe_dsa", Family::deepseek, "GlmMoeDsaForCausalLM", kExpertWidth),
+    experts_dialect("glm4_moe", Family::glm4_moe, "Glm4MoeForCausalLM", kExpertWidth),
+    experts_dialect("llama4_text", Family::llama4, "Llama4ForCausalLM", "intermediate_size", 8,
+                    128),
+    experts_dialect("minimax_m2", Family::minimax_m2, "MiniMaxM2ForCausalLM"),
 };
+
+// Model types whose layers cannot be represented.
+struct Refused {
+  std::string_view model_type;
+  const char* has;
+};
+constexpr const char* kLinear = "linear attention, which is not supported";
+constexpr const char* kMixedHeads =
+    "heads whose sizes or numbers differ by layer, which are not supported";
+constexpr const char* kCompressed =
+    "attention to compressed or chosen blocks of keys, which is not supported";
+constexpr Refused kRefused[] = {
+    {"qwen3_next", kLinear},
+    {"qwen3_5", kLinear},
+    {"qwen3_5_moe", kLinear},
+    {"kimi_k3", kLinear},
+    {"kimi_linear", kLinear},
+    {"minimax_m1", kLinear},
+    {"nemotron_h", "state space layers (Mamba), which are not supported"},
+    {"gemma4", kMixedHeads},
+    {"gemma3n", "caches that layers share and embeddings by layer, which are not supported"},
+    {"mimo_v2_flash", kMixedHeads},
+    {"deepseek_v4", kCompressed},
+    {"deepseek_ref", kCompressed},
+    {"minimax_m3", kCompressed},
+    {"step3p7", kMixedHeads},
+    {"nemotron-nas", "layers of different sizes, which are not supported"}};
 
 }  // namespace
 
 const Dialect& find_dialect(std::string_view model_type, const JsonValue& field) {
+  for (const Refused& refused : kRefused) {
+    if (refused.model_type == model_type) field.fail(std::string("a model without ") + refused.has);
+  }
   std::string known;
   for (const Dialect& dialect : kDialects) {
     if (dialect.model_type == model_type) return dialect;
@@ -137,7 +198,10 @@ const Dialect& find_dialect(std::string_view model_type, const JsonValue& field)
 }
 
 const Dialect& written_dialect(Family family) {
-  return dialect_of(family == Family::gemma3 ? std::string_view("gemma3_text") : to_string(family));
+  if (family == Family::gemma3) return dialect_of("gemma3_text");
+  if (family == Family::deepseek) return dialect_of("deepseek_v3");
+  if (family == Family::llama4) return dialect_of("llama4_text");
+  return dialect_of(to_string(family));
 }
 
 const Dialect& dialect_of(std::string_view model_type) {

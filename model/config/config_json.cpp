@@ -10,6 +10,7 @@
 #include "model/base/limits.hpp"
 #include "model/base/plain_text.hpp"
 #include "model/config/config_dialect.hpp"
+#include "model/config/config_experts.hpp"
 #include "model/config/config_fields.hpp"
 #include "model/config/config_keys.hpp"
 #include "model/config/config_rope.hpp"
@@ -85,7 +86,9 @@ void read_head_dim(const JsonValue& root, const Dialect& dialect, Transformer& t
 }
 
 // Returns whether all layers have the same window, or none.
-bool caps_context(Family family) { return family == Family::llama || family == Family::phi3; }
+bool caps_context(Family family) {
+  return family == Family::llama || family == Family::phi3 || family == Family::mixtral;
+}
 
 // Returns whether config.json states how positions are rotated.
 bool is_rotary(Family family) { return !architecture_of(family).learned(); }
@@ -126,7 +129,11 @@ void read_sizes(const JsonValue& root, const Dialect& dialect, Transformer& t) {
                           ? "a divisor of " + std::to_string(t.heads)
                           : "a multiple of " + std::to_string(t.kv_heads) + " key/value heads");
   }
-  read_head_dim(root, dialect, t);
+  if (has_latent_attention(dialect.family)) {
+    read_latent(root, t);
+  } else {
+    read_head_dim(root, dialect, t);
+  }
   if (dialect.family == Family::gpt2) {  // n_inner is null in the published files
     t.intermediate = optional_size(root, dialect.intermediate).value_or(4 * t.hidden);
   } else {
@@ -190,6 +197,8 @@ std::vector<std::string_view> keys_read(const Dialect& d) {
     if (!key.empty()) keys.push_back(key);
   }
   if (!architecture_of(d.family).gated) keys.push_back(d.activation);
+  for (const std::string_view key : expert_keys(d.family)) keys.push_back(key);
+  keys.push_back("quantization_config");
   const auto add = [&](std::initializer_list<std::string_view> more) {
     keys.insert(keys.end(), more);
   };
@@ -252,27 +261,61 @@ struct Seeing {
   std::string_view model_type;
   std::string_view architecture;
   std::string_view text_types;  // by spaces
+  bool ties = false;  // the file states whether embeddings are tied, if text_config does not
 };
 constexpr Seeing kSeeing[] = {
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral ministral3"},
     {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text"},
+    {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3_vl_text", true},
+    {"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text", true},
+    {"llama4", "Llama4ForConditionalGeneration", "llama4_text", true},
+    {"kimi_k25", "KimiK25ForConditionalGeneration", "kimi_k2 deepseek_v3", true},
 };
+
+const Seeing* seeing_of(const JsonValue& file) {
+  const std::string type = file.at("model_type").text();
+  const auto* const seeing = std::ranges::find(kSeeing, type, &Seeing::model_type);
+  return seeing == std::end(kSeeing) ? nullptr : seeing;
+}
 
 // Returns the text part of the file: all of it, or text_config. Other fields describe images, or
 // repeat the text part's.
 JsonValue text_part(const JsonValue& file) {
-  const std::string type = file.at("model_type").text();
-  const auto* const seeing = std::ranges::find(kSeeing, type, &Seeing::model_type);
-  if (seeing == std::end(kSeeing)) return file;
-  constexpr std::string_view kBeside[] = {
-      "architectures",        "model_type",          "text_config",
-      "vision_config",        "image_token_index",   "image_token_id",
-      "boi_token_index",      "eoi_token_index",     "boi_token_id",
-      "eoi_token_id",         "mm_tokens_per_image", "multimodal_projector_bias",
-      "projector_hidden_act", "spatial_merge_size",  "vision_feature_layer",
-      "initializer_range",    "torch_dtype",         "dtype",
-      "transformers_version", "eos_token_id",        "bos_token_id",
-      "pad_token_id",         "tie_word_embeddings", "_name_or_path"};
+  const Seeing* const seeing = seeing_of(file);
+  if (seeing == nullptr) return file;
+  constexpr std::string_view kBeside[] = {"architectures",
+                                          "model_type",
+                                          "text_config",
+                                          "vision_config",
+                                          "image_token_index",
+                                          "image_token_id",
+                                          "boi_token_index",
+                                          "eoi_token_index",
+                                          "boi_token_id",
+                                          "eoi_token_id",
+                                          "mm_tokens_per_image",
+                                          "multimodal_projector_bias",
+                                          "projector_hidden_act",
+                                          "spatial_merge_size",
+                                          "vision_feature_layer",
+                                          "initializer_range",
+                                          "torch_dtype",
+                                          "dtype",
+                                          "transformers_version",
+                                          "eos_token_id",
+                                          "bos_token_id",
+                                          "pad_token_id",
+                                          "tie_word_embeddings",
+                                          "_name_or_path",
+                                          "quantization_config",
+                                          "auto_map",
+                                          "ignore_index",
+                                          "video_token_id",
+                                          "vision_start_token_id",
+                                          "vision_end_token_id",
+                                          "media_placeholder_token_id",
+                                          "use_unified_vision_chunk",
+                                          "video_placeholder"};
   for (const auto& [key, value] : file.json().items()) {
     if (!value.is_null() && std::ranges::find(kBeside, key) == std::end(kBeside))
       file.fail_key(key, "only fields that tandem knows, as it may change what the model computes");
@@ -325,14 +368,18 @@ Transformer parse_config_json(std::string_view text, std::string_view source) {
   }
   if (is_rotary(dialect.family)) read_rope(root, dialect, t);
   read_traits(root, dialect, t);
+  read_experts(root, dialect, t);
+  read_quantisation(root, file, t);
   read_tokens(root, t);
   if (&file.json() != &root.json()) {
     const Transformer inner = t;
     read_tokens(file, t);
     if (t.eos_tokens.size() > inner.eos_tokens.size() && !inner.eos_tokens.empty())
       t.eos_tokens = inner.eos_tokens;
-    if (const auto tied = file.find("tie_word_embeddings");
-        tied && tied->boolean() != t.tied_embeddings)
+    const auto tied = file.find("tie_word_embeddings");
+    if (tied && seeing_of(file)->ties && !root.find("tie_word_embeddings"))
+      t.tied_embeddings = tied->boolean();
+    if (tied && tied->boolean() != t.tied_embeddings)
       tied->fail(t.tied_embeddings ? "true, as text_config has it"
                                    : "false, as text_config has it");
   }
@@ -365,6 +412,7 @@ std::string to_config_json(const Transformer& t) {
   if (is_rotary(t.family)) write_rope(t, json);
   if (t.family == Family::glm) put("attention_bias", true);
   write_traits(t, json);
+  write_experts(t, json);
   if (t.bos_token >= 0) put("bos_token_id", t.bos_token);
   if (!t.eos_tokens.empty()) put("eos_token_id", t.eos_tokens);
   return to_text(json);

@@ -65,7 +65,56 @@ constexpr unsigned kLlamas =
     kLlama | bit(Family::qwen3) | kPhi3 | bit(Family::granite) | bit(Family::smollm3);
 constexpr unsigned kSilu = kLlamas | kQwen2;
 constexpr unsigned kDecoders = kLlamas | kQwen2 | kGemma;
-constexpr unsigned kAll = kDecoders | kGpt2 | kOpt | kBert | kGlm;
+constexpr unsigned kGptOss = bit(Family::gpt_oss);
+constexpr unsigned kGlm4 = bit(Family::glm4_moe);
+// Families with experts, which are planned only.
+constexpr unsigned kExperts = bit(Family::mixtral) | bit(Family::qwen2_moe) |
+                              bit(Family::qwen3_moe) | kGptOss | bit(Family::deepseek) | kGlm4 |
+                              bit(Family::llama4) | bit(Family::minimax_m2);
+constexpr unsigned kAll = kDecoders | kGpt2 | kOpt | kBert | kGlm | kExperts;
+
+// Settings of models with experts that change what is computed, but neither its size nor its work:
+// which experts a router chooses and how their outputs are weighed, norms of heads, positions,
+// indexers' order. Layers that predict further tokens are not planned.
+constexpr std::string_view kOfExperts[] = {"output_router_logits",
+                                           "router_aux_loss_coef",
+                                           "router_jitter_noise",
+                                           "norm_topk_prob",
+                                           "n_group",
+                                           "topk_group",
+                                           "topk_method",
+                                           "scoring_func",
+                                           "routed_scaling_factor",
+                                           "aux_loss_alpha",
+                                           "seq_aux",
+                                           "ep_size",
+                                           "moe_router_dtype",
+                                           "num_nextn_predict_layers",
+                                           "mtp_transformer_layers",
+                                           "num_mtp_modules",
+                                           "use_mtp",
+                                           "qk_norm_type",
+                                           "use_qk_norm",
+                                           "rotary_dim",
+                                           "swiglu_limit",
+                                           "initial_context_length",
+                                           "qk_head_dim",
+                                           "rope_interleave",
+                                           "indexer_rope_interleave",
+                                           "index_share_for_mtp_iteration",
+                                           "index_skip_topk_offset",
+                                           "index_topk_freq",
+                                           "index_topk_pattern",
+                                           "for_llm_compressor",
+                                           "no_rope_layers",
+                                           "no_rope_layer_interval",
+                                           "attn_temperature_tuning",
+                                           "floor_scale",
+                                           "attn_scale",
+                                           "rope_theta",
+                                           "rope_scaling",
+                                           "rope_parameters",
+                                           "is_decoder"};
 
 // A setting with supported values; `values` is a JSON array of them.
 struct Setting {
@@ -78,8 +127,6 @@ struct Setting {
 // `[]`: whatever it is, but absent or null, it is refused.
 constexpr Setting kSettings[] = {
     // Everywhere: other weights, other layers, another direction of attention.
-    {"quantization_config", kAll, "[]",
-     "none: quantised weights are not supported; take the model in F32, F16 or BF16"},
     {"compression_config", kAll, "[]",
      "none: compressed weights are not supported; take the model in F32, F16 or BF16"},
     {"pruned_heads", kAll, "[{}]", "{}: no head removed"},
@@ -106,6 +153,17 @@ constexpr Setting kSettings[] = {
     {"num_local_experts", kDecoders, "[]", "none: mixtures of experts are not supported"},
     {"final_logit_softcapping", kSilu, "[]", "none: capped logits are Gemma's"},
     {"attn_logit_softcapping", kSilu, "[]", "none: capped scores are Gemma's"},
+    // Families with experts.
+    {"hidden_act", kExperts, R"(["silu", "swish"])", "\"silu\""},
+    {"attention_bias", kExperts & ~(kGptOss | kGlm4), "[false]",
+     "false: this family's matrices have no biases"},
+    {"attention_bias", kGptOss, "[true]", "true: this family's matrices have biases"},
+    {"attention_bias", kGlm4, "[true, false]", "true or false"},
+    {"qkv_bias", kExperts, "[false]", "false: this family's matrices have no biases"},
+    {"mlp_bias", kExperts, "[false]", "false: this family's matrices have no biases"},
+    {"use_mrope", kExperts, "[false]", "false: one position a token"},
+    // Layers that predict further tokens are not run.
+    {"num_nextn_predict_layers", kQwen2, "[0, 1, 2, 3, 4]", "at most 4"},
     // Qwen 2: biases of queries, keys and values, which its class always has.
     {"attention_bias", kQwen2, "[true]", "true: biases on queries, keys and values"},
     {"qkv_bias", kQwen2, "[true]", "true: biases on queries, keys and values"},
@@ -154,6 +212,9 @@ void check_config_keys(const JsonValue& root, Family family,
     if (std::find(read.begin(), read.end(), key) != read.end()) continue;
     if (std::find(std::begin(kHarmless), std::end(kHarmless), key) != std::end(kHarmless)) continue;
     if (value.is_null()) continue;
+    if ((kExperts & bit(family)) != 0 &&
+        std::find(std::begin(kOfExperts), std::end(kOfExperts), key) != std::end(kOfExperts))
+      continue;
     const std::string& name = key;
     const auto* setting = std::find_if(
         std::begin(kSettings), std::end(kSettings),

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/config/config_experts.hpp"
 #include "model/config/config_fields.hpp"
 
 namespace tandem::model {
@@ -97,6 +98,12 @@ std::optional<RopeScaling> read_scaling(const JsonValue& root, const Dialect& di
   const std::string kind = kind_field.text();
   if (newer && older && older->text() != kind) older->fail("\"" + kind + "\", as rope_type has it");
   if (kind == "default") {
+    // Three positions a token (Qwen's mrope), which are equal in a text.
+    if (dialect.model_type == "qwen3_vl_text") {
+      scaling.expect_keys({"rope_type", "type", "rope_theta", "partial_rotary_factor",
+                           "mrope_interleaved", "mrope_section"});
+      return std::nullopt;
+    }
     scaling.expect_keys({"rope_type", "type", "rope_theta", "partial_rotary_factor"});
     return std::nullopt;
   }
@@ -154,6 +161,14 @@ void read_partial(const JsonValue& root, const std::optional<JsonValue>& scaling
   if (dims != t.head_dim) t.rotary_dims = dims;
 }
 
+// Scaling changes no cost, and models with experts are planned only: the base alone is kept.
+void read_theta(const JsonValue& root, Transformer& t) {
+  const auto parameters = root.find("rope_parameters");
+  const auto inner =
+      parameters && parameters->is_object() ? parameters->find("rope_theta") : std::nullopt;
+  if (inner) t.rope_theta = positive(*inner);
+}
+
 nlohmann::ordered_json scaling_json(const Transformer& t) {
   nlohmann::ordered_json json;  // null: none
   if (!t.rope_scaling) return json;
@@ -201,6 +216,7 @@ void read_rope(const JsonValue& root, const Dialect& dialect, Transformer& t) {
   t.rope_theta = dialect.default_theta;
   const auto theta = root.find("rope_theta");
   if (theta) t.rope_theta = positive(*theta);
+  if (has_experts(dialect.family)) return read_theta(root, t);
   const std::optional<JsonValue> older = root.find("rope_scaling");
   // Newer files keep all of it in one object.
   const std::optional<JsonValue> newer = root.find("rope_parameters");

@@ -88,6 +88,12 @@ void read_gemma(const JsonValue& root, Transformer& t) {
     t.window_rope_theta = positive_or(root, "rope_local_base_freq", kLocalTheta);
 }
 
+void read_gpt_oss(const JsonValue& root, Transformer& t) {
+  constexpr std::int64_t kWindow = 128;
+  t.window = window_or(root, kWindow);
+  read_windows(root, t, [](std::int64_t layer) { return layer % 2 == 0; });
+}
+
 void read_granite(const JsonValue& root, Transformer& t) {
   t.embedding_scale = positive_or(root, "embedding_multiplier", 1.0);
   t.residual_scale = positive_or(root, "residual_multiplier", 1.0);
@@ -138,6 +144,9 @@ constexpr std::array kTraits{TraitsRow{Family::qwen2, kQwen, read_qwen},
                              TraitsRow{Family::qwen3, kQwen, read_qwen},
                              TraitsRow{Family::gemma2, kGemma2, read_gemma},
                              TraitsRow{Family::gemma3, kGemma3, read_gemma},
+                             TraitsRow{Family::qwen2_moe, kQwen, read_qwen},
+                             TraitsRow{Family::qwen3_moe, kQwen, read_qwen},
+                             TraitsRow{Family::gpt_oss, kQwen, read_gpt_oss},
                              TraitsRow{Family::granite, kGranite, read_granite},
                              TraitsRow{Family::smollm3, kSmolLm3, read_smollm3}};
 

@@ -14,10 +14,10 @@ namespace tandem::model {
 // Symbols: L layers, H heads, K key/value heads, C FFN columns of the share; h hidden size, d head
 // dimension, V vocabulary; e = 4 bytes, of what is f32.
 
-//   2 e L K d kCacheBlock, e: of the type of the cache
+//   2 e L K d kCacheBlock, e: of the type of the cache; latent attention has its row for 2 K d
 std::int64_t cache_block_bytes(const Transformer& t, const Share& share) {
-  return 2 * cache_element_bytes(t.cache) * share.layers.size() *
-         t.kv_heads_for(share.heads).size() * t.head_dim * kCacheBlock;
+  return cache_element_bytes(t.cache) * share.layers.size() * t.cached_numbers(share.heads) *
+         kCacheBlock;
 }
 
 Range head_rows(const Transformer& t, const Share& share) {
@@ -135,7 +135,8 @@ std::int64_t block_extent(const Transformer& t, WeightBlock block, std::int32_t 
 
 // In elements: rows (3 h            hidden, normed, partial
 //                    + 2 H d        query, attention
-//                    + m C          gate and up side by side (m = 2), or up alone (m = 1)
+//                    + m C          gate and up side by side (m = 2), or up alone (m = 1); of the
+//                                   experts that a row uses, all
 //                    + d            cosines and sines of the rows' positions, if they are rotary
 //                    + 1)           token ids, with the embedding only
 //              + sequences V        logits, with an LM head only; of a device that has rows of it
@@ -153,25 +154,28 @@ std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& 
   constexpr std::size_t kMost = 12;
   buffers.reserve(kMost);
   const Architecture& architecture = t.architecture();
-  const std::int64_t heads = std::int64_t{share.heads.size()} * t.head_dim;
-  const std::int64_t columns = share.columns.size();
+  const std::int64_t heads = share.heads.size();
+  std::int64_t columns = 0;
+  for (const std::int32_t layer : share.layers) {
+    columns = std::max(columns, t.active_columns(layer, share.columns));
+    if (!t.experts) break;
+  }
   add(BufferKind::hidden, RowCount::rows, t.hidden);
   if (!architecture.post_norm()) add(BufferKind::normed, RowCount::rows, t.hidden);
   if (computes) {
-    add(BufferKind::query, RowCount::rows, heads);
-    add(BufferKind::attention, RowCount::rows, heads);
+    add(BufferKind::query, RowCount::rows, heads * t.query_dims());
+    add(BufferKind::attention, RowCount::rows, heads * t.attended_dims());
     add(BufferKind::activation, RowCount::rows, columns);
     add(BufferKind::gated, RowCount::rows, architecture.gated ? columns : 0);
     add(BufferKind::partial, RowCount::rows, t.hidden);
     add(BufferKind::angles, RowCount::rows, heads > 0 ? t.angle_floats() : 0);
     if (heads > 0) {
-      buffers.push_back(
-          {.name = {BufferKind::key_value},
-           .rows = RowCount::positions,
-           .columns = std::int64_t{2} * t.kv_heads_for(share.heads).size() * t.head_dim,
-           .layers = share.layers,
-           .format = cache_element(t.cache),
-           .lifetime = Lifetime::sequence});
+      buffers.push_back({.name = {BufferKind::key_value},
+                         .rows = RowCount::positions,
+                         .columns = t.cached_numbers(share.heads),
+                         .layers = share.layers,
+                         .format = cache_element(t.cache),
+                         .lifetime = Lifetime::sequence});
     }
   }
   if (share.embedding) {

@@ -60,6 +60,124 @@ Work matrices(double rows, double in, std::span<const std::pair<double, WeightFo
   return w;
 }
 
+// A matrix of a product: `out` rows of `in` numbers, `copies` times, each shared by `rows` rows of
+// `all`.
+struct Factor {
+  double in = 0.0;
+  double out = 0.0;
+  WeightFormat format = WeightFormat::f32;
+  double copies = 1.0;
+  double rows = 0.0;
+};
+
+// Products of different rows and lengths as one task. The first factor has the work's format and
+// intensity; others with both join it.
+Work product(std::span<const Factor> factors) {
+  Work w;
+  w.format = factors.front().format;
+  w.intensity = std::max(1.0, factors.front().rows);
+  for (const Factor& f : factors) {
+    if (f.out <= 0.0 || f.copies <= 0.0) continue;
+    const double bytes = f.copies * f.out *
+                         static_cast<double>(row_bytes(f.format, static_cast<std::int64_t>(f.in)));
+    const double all_rows = f.copies * f.rows;
+    w.flops += 2.0 * all_rows * f.in * f.out;
+    w.streamed_bytes += bytes;
+    w.bytes_read += bytes + kE * all_rows * f.in;
+    w.bytes_written += kE * all_rows * f.out;
+    const double intensity = std::max(1.0, f.rows);
+    if (f.format == w.format && intensity == w.intensity) continue;
+    auto* const part = std::ranges::find_if(w.others, [&](const Work::Part& one) {
+      return one.bytes == 0.0 || (one.format == f.format && one.intensity == intensity);
+    });
+    require(part != w.others.end(), "work: a product of at most five formats and intensities");
+    *part = {f.format, part->bytes + bytes, intensity};
+  }
+  return w;
+}
+
+// Products of latent attention in its absorbed form, of H heads:
+//   first: [h, q], [q, H (n + p)] or [h, H (n + p)], [h, R + p], of each head [n, R]
+//   second: of each head [R, v], then [H v, h]
+// q rank of queries    R rank of keys and values    n, p parts of a head without and with rotation
+// v value of a head. An indexer of I heads of i numbers adds [q, I i], [h, i] and [h, I].
+Work latent_first(const Transformer& t, const Task& task) {
+  const LatentAttention& l = *t.latent;
+  const auto d = [](std::int64_t x) { return static_cast<double>(x); };
+  const double rows = task.rows.size();
+  const double heads = task.columns.size();
+  const double h = d(t.hidden);
+  const WeightFormat query = t.format_of(WeightMatrix::query, task.layer);
+  const WeightFormat key = t.format_of(WeightMatrix::key, task.layer);
+  const WeightFormat value = t.format_of(WeightMatrix::value, task.layer);
+  const double index = l.indexes(task.layer) ? 1.0 : 0.0;
+  const double queries = heads * d(l.plain + l.rotated) + index * d(l.index_heads * l.index_dims);
+  const bool ranked = l.query_rank > 0;
+  const double keys = d(l.rank + l.rotated) + index * d(l.index_dims + l.index_heads);
+  const auto factor = [&](double in, double out, WeightFormat format) {
+    return Factor{.in = in, .out = out, .format = format, .rows = rows};
+  };
+  return product(std::array{factor(h, ranked ? d(l.query_rank) : queries, query),
+                            factor(d(l.query_rank), ranked ? queries : 0.0, query),
+                            factor(h, keys, key), factor(d(l.rank), heads * d(l.plain), value)});
+}
+
+Work latent_second(const Transformer& t, const Task& task) {
+  const LatentAttention& l = *t.latent;
+  const double rows = task.rows.size();
+  const double heads = task.columns.size();
+  return product(
+      std::array{Factor{.in = static_cast<double>(t.out_columns(task.layer, task.columns).size()),
+                        .out = static_cast<double>(t.hidden),
+                        .format = t.format_of(WeightMatrix::out, task.layer),
+                        .rows = rows},
+                 Factor{.in = static_cast<double>(l.rank),
+                        .out = heads * static_cast<double>(l.value),
+                        .format = t.format_of(WeightMatrix::value, task.layer),
+                        .rows = rows}});
+}
+
+// Products of a layer with experts. r rows use D = Experts::expected_distinct(r) of the E experts,
+// each by r k / D rows on average: flops of k experts a row, and weights of D. All rows use the
+// shared expert, and the router, which belongs to the first product.
+Work experts_product(const Transformer& t, const Task& task, bool first) {
+  const Experts& e = *t.experts;
+  const double r = task.rows.size();
+  const double h = static_cast<double>(t.hidden);
+  const Transformer::FfnColumns own = t.ffn_columns(task.layer, task.columns);
+  const double used = e.expected_distinct(r);
+  const double each = used > 0.0 ? r * static_cast<double>(e.chosen) / used : 0.0;
+  const auto routed = static_cast<double>(own.routed);
+  const auto common = static_cast<double>(own.common);
+  const auto format = [&](WeightMatrix matrix) { return t.format_of(matrix, task.layer); };
+  const auto factor = [&](double in, double out, WeightMatrix matrix, bool of_experts) {
+    return Factor{.in = in,
+                  .out = out,
+                  .format = format(matrix),
+                  .copies = of_experts ? used : 1.0,
+                  .rows = of_experts ? each : r};
+  };
+  Work w;
+  if (!first) {
+    w = product(std::array{factor(routed, h, WeightMatrix::down, true),
+                           factor(common, common > 0.0 ? h : 0.0, WeightMatrix::down, false)});
+  } else {
+    const bool gated = t.architecture().gated;
+    const double router =
+        static_cast<double>(e.router_parameters(t.hidden)) / static_cast<double>(t.hidden);
+    w = product(std::array{factor(h, gated ? routed : 0.0, WeightMatrix::gate, true),
+                           factor(h, routed, WeightMatrix::up, true),
+                           factor(h, gated ? common : 0.0, WeightMatrix::gate, false),
+                           factor(h, common, WeightMatrix::up, false),
+                           Factor{.in = h, .out = router, .rows = r}});
+    // Gate and up read their inputs once.
+    const double inputs = r * static_cast<double>(e.chosen) + (router + common > 0.0 ? r : 0.0);
+    w.bytes_read = w.streamed_bytes + kE * h * inputs;
+  }
+  w.rows = r * static_cast<double>(e.chosen) + (common > 0.0 ? r : 0.0);
+  return w;
+}
+
 // Work that streams activations once.
 Work elementwise(double flops, double bytes_read, double bytes_written) {
   Work w;
@@ -109,6 +227,57 @@ double all_keys(const Segment& segment, Range keys) {
   return keys.intersect({0, segment.past + segment.rows}).size();
 }
 
+struct KeyCounts {
+  double all = 0.0;    // of all rows
+  double means = 0.0;  // of the mean row, summed over segments
+};
+
+// Keys that rows see in the cache, at most the last `window` of each; 0: all.
+KeyCounts cached_keys(const Batch& batch, const Task& task, std::int64_t window) {
+  KeyCounts counts;
+  std::int64_t begin = 0;
+  for (const Segment& segment : batch.segments) {
+    const std::int64_t first = std::max<std::int64_t>(task.rows.begin - begin, 0);
+    const std::int64_t last = std::min<std::int64_t>(task.rows.end - begin, segment.rows);
+    begin += segment.rows;
+    if (first >= last) continue;
+    const Range rows{static_cast<std::int32_t>(first), static_cast<std::int32_t>(last)};
+    const double keys = visible_keys(segment.past, rows, task.keys, window);
+    counts.all += keys;
+    counts.means += keys / static_cast<double>(last - first);
+  }
+  return counts;
+}
+
+// Latent attention of H heads over n_i rows of the cache, in the absorbed form:
+//   flops = 2 H (2 R + p) sum n_i      scores of R + p numbers, and the sum of R
+//   streamed = e (R + p) sum over segments of (mean n_i)      all heads share the row
+//   intensity = flops e / (2 streamed), as for matrices
+// An indexer adds 2 I i flops and i numbers for every key, and n_i is at most the keys it chooses.
+// Symbols as in latent_first.
+Work latent_attention(const Transformer& t, const Batch& batch, const Task& task) {
+  const LatentAttention& l = *t.latent;
+  const auto d = [](std::int64_t x) { return static_cast<double>(x); };
+  const KeyCounts seen = cached_keys(batch, task, task.window);
+  const bool sparse = l.index_heads > 0;
+  const KeyCounts used = sparse ? cached_keys(batch, task, l.index_keys) : seen;
+  const double heads = task.columns.size();
+  const double rows = task.rows.size();
+  const double e = static_cast<double>(cache_element_bytes(t.cache));
+  Work w;
+  w.format = rated_as(t.cache);
+  w.flops = 2.0 * heads * d(2 * l.rank + l.rotated) * used.all;
+  w.streamed_bytes = e * d(l.rank + l.rotated) * used.means;
+  if (l.indexes(task.layer)) {
+    w.flops += 2.0 * d(l.index_heads * l.index_dims) * seen.all;
+    w.streamed_bytes += e * d(l.index_dims) * seen.means;
+  }
+  w.bytes_read = w.streamed_bytes + kE * rows * heads * d(l.rank + l.rotated);
+  w.bytes_written = kE * rows * heads * d(l.rank);
+  if (w.streamed_bytes > 0.0) w.intensity = w.flops * e / (2.0 * w.streamed_bytes);
+  return w;
+}
+
 // Attention of H query heads over n_i keys of row i:
 //   flops = 4 H d sum n_i            q k^T and the weighted sum of v, 2 d each per head and key
 //   streamed = e 2 K d sum over segments of (mean n_i)       K and V of the mean row's context, e
@@ -119,6 +288,7 @@ double all_keys(const Segment& segment, Range keys) {
 // so that flops = streamed * intensity * 2 / e, as for matrices. Rows share keys within a segment
 // only.
 Work attention(const Transformer& t, const Batch& batch, const Task& task) {
+  if (t.latent) return latent_attention(t, batch, task);
   const double d = static_cast<double>(t.head_dim);
   const double query_heads = task.columns.size();
   const double kv_heads = t.kv_heads_for(task.columns).size();
@@ -215,7 +385,7 @@ WeightFormat rated_as(CacheFormat cache) {
 
 Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
   const double r = task.rows.size();
-  const double c = task.columns.size();
+  double c = task.columns.size();
   const double h = static_cast<double>(t.hidden);
   const double d = static_cast<double>(t.head_dim);
   const double vocab = static_cast<double>(t.vocab);
@@ -233,6 +403,7 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
                          kE * (r * h + static_cast<double>(t.architecture().norm_vectors()) * h),
                          kE * r * h);
     case TaskKind::project_qkv: {  // [h, (H + 2 K) d]
+      if (t.latent) return latent_first(t, task);
       const double kv = d * t.kv_heads_for(task.columns).size();
       return matrices(r, h,
                       std::array{std::pair{c * d, format(WeightMatrix::query)},
@@ -242,14 +413,19 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
     case TaskKind::attend:
       return attention(t, batch, task);
     case TaskKind::project_out:  // [H d, h], and zeros up to whole blocks
+      if (t.latent) return latent_second(t, task);
       return matrix(r, t.out_columns(task.layer, task.columns).size(), h,
                     format(WeightMatrix::out));
     case TaskKind::ffn_up:  // [h, C] for gate and for up
+      if (t.experts && t.experts->in(task.layer)) return experts_product(t, task, true);
+      c = static_cast<double>(t.ffn_columns(task.layer, task.columns).common);
       if (!t.architecture().gated) return matrix(r, h, c, format(WeightMatrix::up));
       return matrices(r, h,
                       std::array{std::pair{c, format(WeightMatrix::gate)},
                                  std::pair{c, format(WeightMatrix::up)}});
     case TaskKind::ffn_down:  // [C, h]
+      if (t.experts && t.experts->in(task.layer)) return experts_product(t, task, false);
+      c = static_cast<double>(t.ffn_columns(task.layer, task.columns).common);
       return matrix(r, c, h, format(WeightMatrix::down));
     case TaskKind::add:  // y += x
       return elementwise(r * c, 2.0 * kE * r * c, kE * r * c);

@@ -29,14 +29,18 @@ struct Work {
   // attend, times the query heads per key/value head. For f32 matrices and caches flops =
   // streamed_bytes * intensity / 2: a prompt of 8 rows does 4 flops per byte of weights.
   double intensity = 1.0;
+  // Rows that a product handles one by one, whatever shares its bytes; 0: `intensity`.
+  double rows = 0.0;
   // Format of the streamed weights, of the embedding's rows or (attend) of the cache; else f32.
   WeightFormat format = WeightFormat::f32;
-  // Part of streamed_bytes in other formats: a product's second and third matrix.
+  // Part of streamed_bytes in other formats, or that other numbers of rows share: a product's
+  // second and third matrix, and what all rows use beside experts.
   struct Part {
     WeightFormat format = WeightFormat::f32;
     double bytes = 0.0;
+    double intensity = 0.0;  // 0: the work's
   };
-  std::array<Part, 2> others{};
+  std::array<Part, 4> others{};
 };
 
 // Returns the format under which Work::format and DeviceProfile::rate_of list this cache type.

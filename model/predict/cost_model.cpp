@@ -49,6 +49,11 @@ void check_format(const DeviceProfile& profile, WeightFormat format) {
   if (format == WeightFormat::f32) return;
   if (profile.rate_of(TaskKind::lm_head, format) == nullptr) {
     const std::string name(to_string(format));
+    if (!is_executed(format)) {
+      throw Error("profile '" + profile.source + "': has no rates for weights in " + name +
+                  ", expected a nominal profile, as tandem has no kernels for " + name +
+                  "; plan without a measured profile, or in q4_k");
+    }
     throw Error("profile '" + profile.source + "': has no rates for weights in " + name +
                 ", expected those that 'tandem profile --dtype " + name +
                 "' measures; measure it again, or plan with '--dtype f32'");
@@ -128,8 +133,10 @@ Seconds CostModel::compute_time(DeviceIndex device, TaskKind kind, const Work& w
   for (const Work::Part& part : work.others) {
     if (part.bytes == 0.0) continue;
     bytes -= part.bytes;
-    others += part.bytes * seconds_per_byte(rate_of(part.format).points, work.intensity);
+    const double intensity = part.intensity > 0.0 ? part.intensity : work.intensity;
+    others += part.bytes * seconds_per_byte(rate_of(part.format).points, intensity);
   }
+  if (work.rows > 0.0) others += rate.row_s * (work.rows - work.intensity);
   return Seconds{task_seconds(rate, bytes, work.intensity) + others};
 }
 

@@ -25,6 +25,7 @@ class CostModel {
 
   // Returns the seconds that a cpu task takes on its device:
   //   overhead + row_s * intensity + streamed_bytes * f(intensity)
+  // (bytes that other numbers of rows share: at their intensity; experts: row_s * rows)
   // f interpolates the points of the kind and the weights' format linearly in intensity; beyond the
   // last point it grows in proportion to intensity, before the first it is constant. A release
   // takes no time; a fetch takes an embed's, and its disk's beside, which is not part of this.

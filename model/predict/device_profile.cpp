@@ -108,7 +108,7 @@ KindRate read_rate(const JsonValue& json) {
 // Every format but f32 may be there, with the kinds that read weights and no others.
 std::vector<FormatRates> read_formats(const JsonValue& json) {
   std::vector<FormatRates> formats;
-  for (const WeightFormat format : kWeightFormats) {
+  for (const WeightFormat format : kAllFormats) {
     const auto rates = json.find(to_string(format));
     if (format == WeightFormat::f32 || !rates) continue;
     rates->expect_keys({"embed", "project_qkv", "project_out", "ffn_up", "ffn_down", "lm_head"});
@@ -246,7 +246,7 @@ DeviceProfile nominal_profile(const Device& device) {
   }
   profile.half_attend = KindRate{.points = roofline(TaskKind::attend, WeightFormat::f16)};
   profile.half_score = KindRate{.points = roofline(TaskKind::score, WeightFormat::f16)};
-  for (const WeightFormat format : kWeightFormats) {
+  for (const WeightFormat format : kAllFormats) {
     if (format == WeightFormat::f32) continue;
     FormatRates& rates = profile.formats.emplace_back();
     rates.format = format;

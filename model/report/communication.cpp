@@ -10,16 +10,16 @@
 namespace tandem::model {
 namespace {
 
-struct Interval {
+struct SentInterval {
   double begin = 0.0;
   double end = 0.0;
 };
 
 // The same times as intervals apart from each other, ascending.
-std::vector<Interval> merged(std::vector<Interval> intervals) {
-  std::ranges::sort(intervals, {}, &Interval::begin);
-  std::vector<Interval> apart;
-  for (const Interval& one : intervals) {
+std::vector<SentInterval> merged(std::vector<SentInterval> intervals) {
+  std::ranges::sort(intervals, {}, &SentInterval::begin);
+  std::vector<SentInterval> apart;
+  for (const SentInterval& one : intervals) {
     if (!apart.empty() && one.begin <= apart.back().end) {
       apart.back().end = std::max(apart.back().end, one.end);
     } else {
@@ -29,14 +29,14 @@ std::vector<Interval> merged(std::vector<Interval> intervals) {
   return apart;
 }
 
-double length(const std::vector<Interval>& apart) {
+double length(const std::vector<SentInterval>& apart) {
   double sum = 0.0;
-  for (const Interval& one : apart) sum += one.end - one.begin;
+  for (const SentInterval& one : apart) sum += one.end - one.begin;
   return sum;
 }
 
 // Of what both cover.
-double shared_length(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+double shared_length(const std::vector<SentInterval>& a, const std::vector<SentInterval>& b) {
   double sum = 0.0;
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     const double begin = std::max(a[i].begin, b[j].begin);
@@ -58,10 +58,10 @@ std::optional<Communication> communication_of(const Trace& trace) {
 }
 
 std::optional<Communication> communication_of(const Trace& trace, Range steps) {
-  std::vector<std::vector<Interval>> messages(trace.devices.size());
-  std::vector<std::vector<Interval>> computing(trace.devices.size());
+  std::vector<std::vector<SentInterval>> messages(trace.devices.size());
+  std::vector<std::vector<SentInterval>> computing(trace.devices.size());
   for (const Span& span : trace.spans) {
-    const Interval interval{span.start, span.end};
+    const SentInterval interval{span.start, span.end};
     const auto device = static_cast<std::size_t>(span.device);
     if (span.lane == LaneKind::cpu) computing[device].push_back(interval);
     if (span.lane != LaneKind::channel || !steps.contains(span.step)) continue;
@@ -70,7 +70,7 @@ std::optional<Communication> communication_of(const Trace& trace, Range steps) {
   }
   Communication sums;
   for (std::size_t d = 0; d < trace.devices.size(); ++d) {
-    const std::vector<Interval> ways = merged(std::move(messages[d]));
+    const std::vector<SentInterval> ways = merged(std::move(messages[d]));
     sums.total_s += length(ways);
     sums.hidden_s += shared_length(ways, merged(std::move(computing[d])));
   }

@@ -53,7 +53,17 @@ constexpr std::array kFamilies{
               "gemma3",
               {.head_norms = true, .sum_norms = true, .scaled_embedding = true}},
     FamilyRow{Family::phi3, "phi3"}, FamilyRow{Family::granite, "granite"},
-    FamilyRow{Family::smollm3, "smollm3"}};
+    FamilyRow{Family::smollm3, "smollm3"}, FamilyRow{Family::mixtral, "mixtral"},
+    FamilyRow{Family::qwen2_moe, "qwen2_moe", {.qkv_bias = true}},
+    FamilyRow{Family::qwen3_moe, "qwen3_moe", {.head_norms = true}},
+    FamilyRow{Family::gpt_oss,
+              "gpt_oss",
+              {.qkv_bias = true, .out_bias = true, .ffn_bias = true, .sinks = true}},
+    FamilyRow{Family::deepseek, "deepseek"},
+    FamilyRow{Family::glm4_moe, "glm4_moe", {.qkv_bias = true, .head_norms = true}},
+    FamilyRow{Family::llama4, "llama4"},
+    // Its norms are of all heads' queries and of all keys: a millionth more.
+    FamilyRow{Family::minimax_m2, "minimax_m2", {.head_norms = true}}};
 static_assert(
     [] {
       for (std::size_t i = 0; i < kFamilies.size(); ++i) {

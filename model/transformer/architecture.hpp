@@ -24,7 +24,17 @@ enum class Family : std::uint8_t {
   gemma3,
   phi3,
   granite,
-  smollm3
+  smollm3,
+  // Families with experts can be planned and simulated, but not executed. `deepseek` covers
+  // DeepSeek V2 and V3, Kimi K2 and GLM-5.
+  mixtral,
+  qwen2_moe,
+  qwen3_moe,
+  gpt_oss,
+  deepseek,
+  glm4_moe,
+  llama4,
+  minimax_m2
 };
 
 // rms: x / sqrt(mean(x^2) + epsilon) * weight. layer: (x - mean) / sqrt(variance + epsilon) *
@@ -58,6 +68,8 @@ struct Architecture {
   bool ffn_bias = false;  // of Wup, and of Wdown: the device of column 0 adds it
   // Each head's query and key are normalised before rotation: one weight [head_dim] each.
   bool head_norms = false;
+  // Each head has a number that its softmax also sums, as if of one more key.
+  bool sinks = false;
   // x + norm(f(norm(x))): the sum of attention and of FFN is normalised where it is added, on every
   // device that continues the residual stream.
   bool sum_norms = false;

@@ -13,11 +13,6 @@ namespace {
 constexpr std::string_view kMixOf4 = "q4_k_m";
 constexpr std::string_view kMixOf5 = "q5_k_m";
 
-std::int64_t row_of(const Transformer& t, WeightMatrix matrix) {
-  if (matrix == WeightMatrix::out) return t.heads * t.head_dim;
-  return matrix == WeightMatrix::down ? t.intermediate : t.hidden;
-}
-
 WeightFormat fallback_of(WeightFormat format) {
   if (format == WeightFormat::q4_k) return WeightFormat::q5_0;
   if (format == WeightFormat::q5_k) return WeightFormat::q5_1;
@@ -27,7 +22,7 @@ WeightFormat fallback_of(WeightFormat format) {
 
 // `format`, or what rows of the matrix can have instead.
 WeightFormat fitting(const Transformer& t, WeightMatrix matrix, WeightFormat format) {
-  const std::int64_t row = row_of(t, matrix);
+  const std::int64_t row = t.row_unit(matrix);
   const WeightFormat instead = fallback_of(format);
   if (instead == format || row % block_of(format).elements == 0) return format;
   return row % block_of(instead).elements == 0 ? instead : WeightFormat::f16;
@@ -77,10 +72,25 @@ WeightFormats mix(const Transformer& t, WeightFormat most, Rows rows) {
   return formats;
 }
 
+// Formats of files that are published in `format`: fp8 is every matrix of the layers (DeepSeek V3),
+// the formats of 4 bits are those of the FFN or the experts (gpt-oss). Others are bf16.
+WeightFormats published(const Transformer& t, WeightFormat format, Rows rows) {
+  using enum WeightMatrix;
+  WeightFormats formats(WeightFormat::bf16);
+  for (const WeightMatrix matrix : kWeightMatrices) {
+    const bool ffn = matrix == gate || matrix == up || matrix == down;
+    if (!is_of_layer(matrix) || (!ffn && format != WeightFormat::fp8)) continue;
+    const bool fits = t.row_unit(matrix) % block_of(format).elements == 0;
+    formats.set(matrix, fits || rows == Rows::as_meant ? format : WeightFormat::bf16);
+  }
+  return formats;
+}
+
 std::optional<WeightFormats> formats_of(std::string_view name, const Transformer& t, Rows rows) {
   if (name == kMixOf4) return mix(t, WeightFormat::q4_k, rows);
   if (name == kMixOf5) return mix(t, WeightFormat::q5_k, rows);
-  const std::optional<WeightFormat> format = find_weight_format(name);
+  const std::optional<WeightFormat> format = find_any_format(name);
+  if (format && !is_executed(*format)) return published(t, *format, rows);
   if (!format || !is_for_writing(*format)) return std::nullopt;
   WeightFormats formats;
   for (const WeightMatrix matrix : kWeightMatrices)
@@ -128,6 +138,14 @@ std::vector<std::string_view> format_choices() {
   return names;
 }
 
+std::vector<std::string_view> planned_formats() {
+  std::vector<std::string_view> names = format_choices();
+  for (const WeightFormat format : kAllFormats) {
+    if (!is_executed(format)) names.push_back(to_string(format));
+  }
+  return names;
+}
+
 std::string format_choices_text() {
   std::string text;
   const std::vector<std::string_view> names = format_choices();
@@ -153,7 +171,7 @@ std::string substitution_remark(std::string_view name, const Transformer& transf
       seen.emplace(meant->of(matrix, layer), chosen->of(matrix, layer));
     for (const auto& change : seen) {
       if (change.first == change.second) continue;
-      found[change].rows.insert(row_of(transformer, matrix));
+      found[change].rows.insert(transformer.row_unit(matrix));
       found[change].matrices.emplace_back(to_string(matrix));
     }
   }
@@ -173,7 +191,7 @@ std::string substitution_remark(std::string_view name, const Transformer& transf
 }
 
 std::string format_name(const Transformer& transformer) {
-  for (const std::string_view name : format_choices()) {
+  for (const std::string_view name : planned_formats()) {
     const auto formats = chosen_formats(name, transformer);
     if (formats && same_formats(*formats, transformer.formats, transformer.layers))
       return std::string(name);

@@ -14,6 +14,8 @@ namespace tandem::model {
 
 // Returns the writable formats in the order of kWeightFormats, then "q4_k_m" and "q5_k_m".
 [[nodiscard]] std::vector<std::string_view> format_choices();
+// Returns these and the formats that plans only know the size of: "fp8", "mxfp4" and "nvfp4".
+[[nodiscard]] std::vector<std::string_view> planned_formats();
 // "f32, f16, ... or q5_k_m".
 [[nodiscard]] std::string format_choices_text();
 
@@ -26,6 +28,8 @@ namespace tandem::model {
 //     key);
 //   - q5_k for the other values of q4_k_m in models that llama.cpp classifies as 70B: Qwen2 of 80
 //     layers, and Llama of 80 layers with grouped heads.
+// fp8 is every matrix of the layers, mxfp4 and nvfp4 are the FFN's or the experts' matrices, as in
+// published files. Other matrices are bf16, and so are those whose rows are not whole blocks.
 // Rows of q4_k, q5_k and q6_k that are no multiples of 256 use q5_0, q5_1 and q8_0 instead, and
 // rows that are no multiples of 32 use f16.
 [[nodiscard]] std::optional<WeightFormats> chosen_formats(std::string_view name,

@@ -13,6 +13,8 @@
 #include "model/base/units.hpp"
 #include "model/transformer/architecture.hpp"
 #include "model/transformer/cache_format.hpp"
+#include "model/transformer/experts.hpp"
+#include "model/transformer/latent_attention.hpp"
 #include "model/transformer/weight_format.hpp"
 
 namespace tandem::model {
@@ -58,7 +60,7 @@ struct Transformer {
   std::int64_t heads = 0;         // query heads
   std::int64_t kv_heads = 0;      // key/value heads; divides `heads`
   std::int64_t head_dim = 0;      // hidden / heads unless config.json says otherwise
-  std::int64_t intermediate = 0;  // FFN columns
+  std::int64_t intermediate = 0;  // FFN columns; with experts, of each
   std::int64_t vocab = 0;
   std::int64_t max_context = 0;  // tokens
   bool tied_embeddings = false;  // LM head shares the embedding matrix
@@ -80,9 +82,14 @@ struct Transformer {
   double score_cap = 0.0;          // c tanh(x / c) of scores; 0: no cap
   // Queries at position p are multiplied by 1 + query_growth ln(1 + floor(p / original context)).
   double query_growth = 0.0;
-  double logit_cap = 0.0;                  // the same for logits, after the division
-  std::int64_t bos_token = -1;             // -1: none
-  std::vector<std::int64_t> eos_tokens{};  // empty: none
+  double logit_cap = 0.0;                   // the same for logits, after the division
+  std::int64_t bos_token = -1;              // -1: none
+  std::vector<std::int64_t> eos_tokens{};   // empty: none
+  std::optional<Experts> experts{};         // none: every layer has one FFN
+  std::optional<LatentAttention> latent{};  // none: keys and values of each head are cached
+  // How the published weights are quantised, as config.json names it; empty: they are not. Such a
+  // model can be planned, in any format, but its files are not read.
+  std::string quantisation{};
   // Formats of weights in memory, on disk and on the wire: a choice that config.json does not
   // contain.
   WeightFormats formats{};
@@ -90,9 +97,13 @@ struct Transformer {
   CacheFormat cache = CacheFormat::f32;
 
   // Throws Error, naming the field, its value, what is expected and the remedy, unless every size
-  // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, the rest is finite,
+  // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, experts and latent
+  // attention are complete and consistent, the rest is finite,
   // and rows are whole blocks of the formats (hidden; head_dim, for `out`; intermediate).
   void validate() const;
+  // Throws Error, naming the model and what it has, for what can be planned and simulated, but not
+  // executed: experts, latent attention, quantised files, formats without kernels.
+  void require_executable() const;
 
   [[nodiscard]] const Architecture& architecture() const { return architecture_of(family); }
 
@@ -125,6 +136,37 @@ struct Transformer {
   [[nodiscard]] std::int64_t angle_floats() const {
     return architecture().learned() ? 0 : rotated() * (window_rope_theta > 0.0 ? 2 : 1);
   }
+  // Returns the layer that stands for all where one does: the first with experts, or 0.
+  [[nodiscard]] std::int32_t usual_layer() const;
+  // Returns the number of dimensions of a head that the query buffer, the attention buffer and the
+  // rows of `out` have: head_dim, or those of latent attention in its absorbed form.
+  [[nodiscard]] std::int64_t query_dims() const {
+    return latent ? latent->plain + latent->rotated + latent->rank + latent->rotated : head_dim;
+  }
+  [[nodiscard]] std::int64_t attended_dims() const {
+    return latent ? latent->rank + latent->value : head_dim;
+  }
+  [[nodiscard]] std::int64_t out_dims() const { return latent ? latent->value : head_dim; }
+  // Returns the numbers that the cache of a device with these heads keeps of a token and layer:
+  // keys and values of its key/value heads, or the whole latent row. 0 without heads.
+  [[nodiscard]] std::int64_t cached_numbers(Range query_heads) const;
+
+  // FFN columns of one layer on a device.
+  struct FfnColumns {
+    std::int64_t routed = 0;  // of each expert
+    std::int64_t common = 0;  // of the FFN or the shared expert that all rows use
+    bool operator==(const FfnColumns&) const = default;
+  };
+  // Returns the FFN columns of `layer` for columns [a, b) of a share, which are those of every
+  // expert. Of an FFN of another width W, a shared expert or a layer without experts, they are
+  // columns [a W / C, b W / C), rounded down, where C is `intermediate`: shares that cover [0, C)
+  // once cover every FFN once.
+  [[nodiscard]] FfnColumns ffn_columns(std::int32_t layer, Range columns) const;
+  // Returns the FFN activations of one row in `layer`: columns of the experts it uses, and others.
+  [[nodiscard]] std::int64_t active_columns(std::int32_t layer, Range columns) const;
+  // Returns a number that the length of every row of `matrix` is a multiple of, the largest.
+  [[nodiscard]] std::int64_t row_unit(WeightMatrix matrix) const;
+
   // Returns the number of FFN matrices: 3 with a gate (SwiGLU), 2 without.
   [[nodiscard]] std::int64_t ffn_matrices() const;
   // Returns the key/value heads that `query_heads` attend to. If a range is not a multiple of the
@@ -144,13 +186,16 @@ struct Transformer {
   // Attention and FFN count the norm in front of them, and matrices and biases for the given heads
   // (columns). A bias of a sum over heads or columns counts with the first of them. Without heads
   // (columns) the result is 0, or with NormPlace::after the norm, which every device needs that
-  // continues the residual stream.
-  [[nodiscard]] std::int64_t attention_parameters(Range query_heads) const;
-  [[nodiscard]] std::int64_t ffn_parameters(Range columns) const;
+  // continues the residual stream. Every device with heads or columns counts what it cannot split:
+  // latent attention's compressing matrices and the router of experts.
+  [[nodiscard]] std::int64_t attention_parameters(Range query_heads, std::int32_t layer = 0) const;
+  [[nodiscard]] std::int64_t ffn_parameters(Range columns, std::int32_t layer = 0) const;
   [[nodiscard]] std::int64_t embedding_parameters() const;
   // Returns those of the final norm and the LM head (0 rows if it is tied, or there is none).
   [[nodiscard]] std::int64_t head_parameters() const;
   [[nodiscard]] std::int64_t parameters() const;
+  // Returns the parameters without the experts that a token does not use. Both ends count.
+  [[nodiscard]] std::int64_t active_parameters() const;
 
   // Returns the format in `layer`; the ends have none, whatever `layer` is.
   [[nodiscard]] WeightFormat format_of(WeightMatrix matrix, std::int32_t layer) const {

@@ -14,6 +14,13 @@ std::optional<WeightFormat> find_weight_format(std::string_view name) {
   return *found;
 }
 
+std::optional<WeightFormat> find_any_format(std::string_view name) {
+  const auto found =
+      std::ranges::find(kAllFormats, name, [](WeightFormat format) { return to_string(format); });
+  if (found == kAllFormats.end()) return std::nullopt;
+  return *found;
+}
+
 std::string_view to_string(WeightMatrix matrix) {
   switch (matrix) {
     case WeightMatrix::query:

@@ -30,6 +30,10 @@ namespace tandem::model {
 //   q2_k, q4_k, q5_k   16, 8 and 8 parts with scale and least number; 2, 4 and 5 bits a weight
 //   q3_k, q6_k         16 parts with a scale; 3 and 6 bits a weight
 //   iq4_xs             8 parts as of iq4_nl, with integer scales
+// Formats that plans know the size of, and that nothing here reads or computes with:
+//   fp8     E4M3, a byte a weight (scales of blocks of 128 by 128 are ignored: 0.02%)
+//   mxfp4   of 32 weights: 16 bytes of E2M1 and a scale of a byte   OCP Microscaling 1.0, 2023
+//   nvfp4   of 16 weights: 8 bytes of E2M1 and a scale of a byte    NVIDIA
 enum class WeightFormat : std::uint8_t {
   f32,
   f16,
@@ -45,7 +49,10 @@ enum class WeightFormat : std::uint8_t {
   q5_k,
   q6_k,
   iq4_nl,
-  iq4_xs
+  iq4_xs,
+  fp8,
+  mxfp4,
+  nvfp4
 };
 
 struct FormatBlock {
@@ -64,7 +71,8 @@ struct FormatRow {
   // Products quantise inputs to 8 bits and sum integers: part of the format's definition, on every
   // machine (exec/kernels/integer_product.hpp). Other products read f32.
   bool integers;
-  bool written;  // conversions write the format; others are only read
+  bool written;          // conversions write the format; others are only read
+  bool executed = true;  // weights can be read and computed with; others are only planned
 };
 
 // In the order of the enumerators.
@@ -83,10 +91,25 @@ inline constexpr std::array kFormats{
     FormatRow{WeightFormat::q5_k, "q5_k", {256, 176}, 16, 0, 2, true, true},
     FormatRow{WeightFormat::q6_k, "q6_k", {256, 210}, 18, 208, 1, true, true},
     FormatRow{WeightFormat::iq4_nl, "iq4_nl", {32, 18}, 25, 0, 1, false, false},
-    FormatRow{WeightFormat::iq4_xs, "iq4_xs", {256, 136}, 30, 0, 1, false, false}};
+    FormatRow{WeightFormat::iq4_xs, "iq4_xs", {256, 136}, 30, 0, 1, false, false},
+    FormatRow{WeightFormat::fp8, "fp8", {1, 1}, 0, 0, 0, false, false, false},
+    FormatRow{WeightFormat::mxfp4, "mxfp4", {32, 17}, 38, 0, 0, false, false, false},
+    FormatRow{WeightFormat::nvfp4, "nvfp4", {16, 9}, 0, 0, 0, false, false, false}};
 
-inline constexpr auto kWeightFormats = [] {
+// Every format; those that can be executed come first.
+inline constexpr auto kAllFormats = [] {
   std::array<WeightFormat, kFormats.size()> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all.at(i) = kFormats.at(i).format;
+  return all;
+}();
+// The formats that can be executed.
+inline constexpr auto kWeightFormats = [] {
+  constexpr std::size_t kExecuted = [] {
+    std::size_t count = 0;
+    for (const FormatRow& row : kFormats) count += row.executed ? 1 : 0;
+    return count;
+  }();
+  std::array<WeightFormat, kExecuted> all{};
   for (std::size_t i = 0; i < all.size(); ++i) all.at(i) = kFormats.at(i).format;
   return all;
 }();
@@ -118,8 +141,10 @@ static_assert(
 [[nodiscard]] constexpr std::string_view to_string(WeightFormat format) {
   return row_of(format).name;
 }
-// Returns nothing if `name` is none of them.
+[[nodiscard]] constexpr bool is_executed(WeightFormat format) { return row_of(format).executed; }
+// Returns nothing if `name` is none that can be executed; of all formats, if it is none at all.
 [[nodiscard]] std::optional<WeightFormat> find_weight_format(std::string_view name);
+[[nodiscard]] std::optional<WeightFormat> find_any_format(std::string_view name);
 
 enum class WeightMatrix : std::uint8_t { query, key, value, out, gate, up, down, embedding, head };
 

@@ -127,8 +127,8 @@ Range widest(const model::Transformer& transformer, Range heads) {
     std::int64_t most = 0;
     for (const model::WeightFormat format : transformer.formats_used()) {
       const std::int64_t size = model::block_of(format).elements;
-      const std::int64_t end = range.end * transformer.head_dim;
-      most += (end + size - 1) / size * size - range.begin * transformer.head_dim / size * size;
+      const std::int64_t end = range.end * transformer.out_dims();
+      most += (end + size - 1) / size * size - range.begin * transformer.out_dims() / size * size;
     }
     return most;
   };

@@ -19,8 +19,10 @@ double block_seconds(const Plan& plan, const model::CostModel& costs, model::Dev
                      model::Segment segment) {
   model::TaskGraph graph(model::Batch{{segment}});
   DeviceTasks tasks(graph, plan.model, device);
-  const auto attention = tasks.attention(0, {0, static_cast<std::int32_t>(plan.model.heads)}, -1);
-  tasks.ffn(0, {0, static_cast<std::int32_t>(plan.model.intermediate)}, attention);
+  const std::int32_t layer = plan.model.usual_layer();
+  const auto attention =
+      tasks.attention(layer, {0, static_cast<std::int32_t>(plan.model.heads)}, -1);
+  tasks.ffn(layer, {0, static_cast<std::int32_t>(plan.model.intermediate)}, attention);
   double seconds = 0.0;
   for (const model::Task& task : graph.tasks()) {
     seconds += costs.compute_time(graph.batch(), task).value();

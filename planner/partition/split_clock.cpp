@@ -26,6 +26,8 @@ constexpr std::int32_t kMiddle = 1;
 
 Plan of_few_layers(Plan plan) {
   plan.model = plan.model.first_layers(std::min(plan.model.layers, kLayers));
+  // The layers with experts stand for the few without.
+  if (plan.model.experts) plan.model.experts->dense_layers.clear();
   return plan;
 }
 

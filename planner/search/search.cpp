@@ -27,6 +27,7 @@
 #include "planner/search/token_ffn.hpp"
 #include "planner/search/window_search.hpp"
 #include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/model_support.hpp"
 #include "planner/strategy/common/positions.hpp"
 #include "planner/strategy/pipeline.hpp"
 
@@ -74,6 +75,11 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
             .release = request.release,
             .wire = request.wire};
   plan.model.validate();
+  check_model_support(strategy, plan.model);
+  if (request.sparse && plan.model.latent) {
+    throw Error("sparse attention (--levels, --drop): model " + plan.model.name +
+                " has latent attention, expected keys and values by heads; leave it out");
+  }
   if (request.sparse) {
     plan.sparse = sparse_attention(*request.sparse, plan.cluster, plan.master, plan.model.layers);
     if (strategy.sharding.sparse_by_rank()) set_layout(plan, sums.layout);

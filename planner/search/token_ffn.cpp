@@ -25,7 +25,7 @@ using model::Range;
 double ffn_seconds(const Plan& plan, const model::CostModel& costs, DeviceIndex device) {
   model::TaskGraph graph(decode_batch(static_cast<std::int32_t>(plan.workload.prompt_tokens)));
   DeviceTasks tasks(graph, plan.model, device);
-  tasks.ffn(0, {0, static_cast<std::int32_t>(plan.model.intermediate)}, -1);
+  tasks.ffn(plan.model.usual_layer(), {0, static_cast<std::int32_t>(plan.model.intermediate)}, -1);
   double seconds = 0.0;
   for (const model::Task& task : graph.tasks())
     seconds += costs.compute_time(graph.batch(), task).value();

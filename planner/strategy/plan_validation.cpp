@@ -11,6 +11,7 @@
 #include "planner/plan/plan.hpp"
 #include "planner/strategy/common/head.hpp"
 #include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/model_support.hpp"
 #include "planner/strategy/common/stages.hpp"
 
 namespace tandem::planner {
@@ -281,6 +282,14 @@ void check_candidates(const Plan& plan) {
     refuse("none with a vocabulary of more than " + std::to_string(model::kMostCandidateIds));
 }
 
+// Levels give key/value heads ratios of their own, which one latent row for all does not have.
+void check_latent_rows(const Plan& plan) {
+  if (!plan.sparse || !plan.model.latent) return;
+  throw Error("plan: sparse attention: model " + plan.model.name +
+              " has latent attention, expected keys and values by heads; leave out '--levels' and "
+              "'--drop'");
+}
+
 // The blocks that the window counts are more than the window, or else nothing would be streamed.
 void check_window(const Plan& plan, std::size_t d, const std::string& subject) {
   const Window window = plan.devices[d].window;
@@ -337,6 +346,8 @@ void Plan::validate() const {
   check_gathering(*this);
   check_tiles(*this);
   check_sparse(*this);
+  check_model_support(lowering, model);
+  check_latent_rows(*this);
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const std::string subject = "plan: device '" + cluster.devices()[d].name + "'";
     const model::Share& share = devices[d].share;

@@ -51,10 +51,11 @@ TEST_CASE("cli/clumsy input: choices match in any case of letters, formats by th
   CHECK(made({"--dtype", "Q8_0"}) == made({"--dtype", "q8_0"}));
   CHECK(made({}, "Tensor") == made({}, "tensor"));
   CHECK(made({"--cache-type", "F16"}) == made({"--cache-type", "f16"}));
-  check_refused(bench, plan_words({"--dtype", "4bit"}), 2, "; 4 bits: q4_0, q4_k or q4_k_m");
-  check_refused(bench, plan_words({"--dtype", "int8"}), 2, "; 8 bits: q8_0\n");
+  check_refused(bench, plan_words({"--dtype", "4bit"}), 2,
+                "; 4 bits: q4_0, q4_k, q4_k_m, mxfp4 or nvfp4\n");
+  check_refused(bench, plan_words({"--dtype", "int8"}), 2, "; 8 bits: q8_0 or fp8\n");
   check_refused(bench, plan_words({"--dtype", "fp16"}), 2, "; 16 bits: f16 or bf16");
-  check_refused(bench, plan_words({"--dtype", "7"}), 2, "q5_k_m\n");
+  check_refused(bench, plan_words({"--dtype", "7"}), 2, "nvfp4\n");
   check_refused(bench, plan_words({"--dtype", "F16, 8bit"}, "auto"), 2,
                 "'8bit', expected one of f32, ");
   check_refused(bench, plan_words({}, "tensr"), 1, "did you mean 'tensor'?");

@@ -219,6 +219,10 @@ void decode(WeightFormat format, std::span<const std::byte> stored, std::span<fl
       return for_blocks(out, stored, format, [format](float* to, const std::byte* block) {
         decode_long_block(format, block, to);
       });
+    case WeightFormat::fp8:
+    case WeightFormat::mxfp4:
+    case WeightFormat::nvfp4:
+      break;  // only planned
   }
   throw std::logic_error("weight format out of range");
 }
@@ -253,6 +257,10 @@ void encode(WeightFormat format, std::span<const float> values, std::span<std::b
       return for_blocks(values, stored, format, [format](const float* x, std::byte* block) {
         encode_long_block(format, x, block);
       });
+    case WeightFormat::fp8:
+    case WeightFormat::mxfp4:
+    case WeightFormat::nvfp4:
+      break;  // only planned
   }
   throw std::logic_error("weight format out of range");
 }

@@ -160,6 +160,7 @@ constexpr FamilyTensors kFamilies[] = {
 };
 
 const FamilyTensors& tensors_of(const model::Transformer& transformer) {
+  transformer.require_executable();
   std::string known;
   for (const FamilyTensors& row : kFamilies) {
     if (row.family == transformer.family) return row;

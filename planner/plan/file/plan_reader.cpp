@@ -189,9 +189,9 @@ model::Cluster read_cluster(const JsonValue& value) {
 }
 
 model::WeightFormat read_format(const JsonValue& name) {
-  const auto format = model::find_weight_format(name.text());
+  const auto format = model::find_any_format(name.text());
   std::string known;
-  for (const model::WeightFormat one : model::kWeightFormats)
+  for (const model::WeightFormat one : model::kAllFormats)
     known += (known.empty() ? "one of " : ", ") + std::string(to_string(one));
   if (!format) name.fail(known);
   return *format;

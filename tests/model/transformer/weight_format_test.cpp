@@ -203,7 +203,7 @@ TEST_CASE("model/weight_format: tasks stream what their matrix's format has, at 
 
 TEST_CASE("model/weight_format: profiles keep rates of formats, and refuse others") {
   const DeviceProfile nominal = nominal_profile(test::device("d"));
-  CHECK(nominal.formats.size() == kWeightFormats.size() - 1);
+  CHECK(nominal.formats.size() == kAllFormats.size() - 1);
   CHECK(parse_profile_json(to_json(nominal), "p.json") == nominal);
   const DeviceProfile some = for_formats(nominal, WeightFormats(WeightFormat::q8_0));
   REQUIRE(some.formats.size() == 1);

@@ -113,6 +113,30 @@ model::Cluster contended_cluster(Dice& dice, int devices) {
 
 }  // namespace
 
+TEST_CASE("sim/replay: equals the analytic evaluator with experts and latent attention") {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    Dice dice(seed);
+    const model::Cluster cluster = random_cluster(dice, dice.in(1, 6));
+    const model::CostModel dense = random_costs(dice, cluster);
+    model::Transformer t = dense.transformer();
+    t.experts = model::Experts{.count = 16, .chosen = 3, .shared = 100, .dense = 333};
+    t.experts->dense_layers = {true, false, false};
+    if (seed % 2 == 0) {
+      t.kv_heads = t.heads;
+      t.latent = model::LatentAttention{
+          .query_rank = 24, .rank = 40, .plain = 12, .rotated = 4, .value = 10};
+    }
+    t.validate();
+    const model::CostModel costs(t, dense.profiles());
+    GraphSteps steps({random_graph(dice, cluster.size(), 0, 0, 0)});
+    const Spans expected = analytic(cluster, costs, steps, Copies::with);
+    const Spans found = simulated(cluster, costs, steps, Copies::with);
+    CHECK(found.size() == expected.size());
+    CHECK(differences(expected, found) == 0);
+  }
+}
+
 TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 on 60 random graphs and platforms") {
   std::size_t spans = 0;
   int relays = 0;
