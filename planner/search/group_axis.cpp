@@ -1,8 +1,7 @@
-#include "planner/search/group_axis.hpp"
-
 #include <string>
 #include <vector>
 
+#include "planner/search/axes.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/search/rate_search.hpp"
 #include "planner/search/share_candidates.hpp"

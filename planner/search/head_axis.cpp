@@ -1,5 +1,3 @@
-#include "planner/search/head_axis.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -18,6 +16,7 @@
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/galaxy_partition.hpp"
 #include "planner/partition/search_effort.hpp"
+#include "planner/search/axes.hpp"
 #include "planner/search/request_checks.hpp"
 #include "planner/search/share_candidates.hpp"
 #include "planner/strategy/common/lowering.hpp"

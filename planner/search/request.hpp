@@ -72,7 +72,7 @@ struct Request {
   // How groups compute prompts: kGalaxyGroups, with tiles as in strategy galaxy, or empty.
   std::string group_strategy{};
   model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
-  HeadPlacement head = HeadPlacement::master;       // of the LM head (head_axis.hpp)
+  HeadPlacement head = HeadPlacement::master;       // of the LM head (axes.hpp)
   // Split head: number of best logits that each device sends (Plan::candidates); 0: all of them.
   std::int32_t candidates = 0;
   std::optional<SparseRequest> sparse{};  // if the strategy supports it

@@ -1,6 +1,6 @@
-#include "planner/search/rounds_axis.hpp"
-
 #include <string>
+
+#include "planner/search/axes.hpp"
 
 namespace tandem::planner {
 namespace {

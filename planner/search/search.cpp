@@ -2,14 +2,9 @@
 
 #include <array>
 
+#include "planner/search/axes.hpp"
 #include "planner/search/draft_plan.hpp"
-#include "planner/search/group_axis.hpp"
-#include "planner/search/head_axis.hpp"
-#include "planner/search/phase_axis.hpp"
 #include "planner/search/request_checks.hpp"
-#include "planner/search/rounds_axis.hpp"
-#include "planner/search/sums_axis.hpp"
-#include "planner/search/tiles_axis.hpp"
 #include "planner/search/token_ffn.hpp"
 
 namespace tandem::planner {

@@ -10,7 +10,7 @@ namespace tandem::planner {
 // Returns a validated plan, or why there is none. With partition auto, the fastest of all tried
 // shares by the analytic evaluator; with `throughput` the plan with the highest rate by the law of
 // recurrent pipelines, devices in the best order for it; with `ttft` and `latency` see
-// phase_axis.hpp. If the all-reduce is to be chosen, it is chosen for shares by
+// axes.hpp. If the all-reduce is to be chosen, it is chosen for shares by
 // speed and for the shares found with the star (or another that fits); shares are then found again
 // for either, and the fastest of the three plans is returned. If the window is to be chosen,
 // weights are streamed only if no split keeps them all in memory or, with partition auto, if that

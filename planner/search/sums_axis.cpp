@@ -1,5 +1,3 @@
-#include "planner/search/sums_axis.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -7,6 +5,7 @@
 
 #include "planner/partition/galaxy_partition.hpp"
 #include "planner/partition/proportions.hpp"
+#include "planner/search/axes.hpp"
 #include "planner/search/share_candidates.hpp"
 #include "planner/strategy/common/lowering.hpp"
 

@@ -1,5 +1,3 @@
-#include "planner/search/tiles_axis.hpp"
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -7,6 +5,7 @@
 
 #include "planner/memory/plan_storage.hpp"
 #include "planner/partition/search_effort.hpp"
+#include "planner/search/axes.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
