@@ -267,7 +267,7 @@ void walk_head(const Draft& draft, Alternatives& all) {
   const HeadPlacement wanted = std::exchange(next.request.head, HeadPlacement::master);
   const std::int32_t candidates = std::exchange(next.request.candidates, 0);
   const Request& request = next.request;
-  const Found found = all.plan(next);
+  Found found = all.plan(next);
   const auto as_found = [&] { return found; };
   if (wanted == HeadPlacement::master || !head_obstacle(request).empty()) {
     all.offer("master", as_found);

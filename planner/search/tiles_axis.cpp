@@ -41,7 +41,7 @@ Alternatives::Clock tiles_clock(const Evaluator& evaluate) {
 }
 
 void walk_tiles(const Draft& draft, Alternatives& all) {
-  const Found found = all.plan(draft);
+  Found found = all.plan(draft);
   const Plan* const plan = found.plan();
   const auto as_found = [&] { return found; };
   if (plan == nullptr || search_ended()) {

@@ -100,7 +100,7 @@ void walk_tokens_ffn(const Draft& draft, Alternatives& all) {
   const Request& request = next.request;
   all.compare_by(
       [&](const Plan& plan) { return predicted_time(plan, request.objective, request.evaluate); });
-  const Found alone = all.plan(next);
+  Found alone = all.plan(next);
   const auto offer_shared = [&](const std::string& label, bool by_messages) {
     all.offer(label, [&]() -> Found {
       Plan shared = with_shared_ffn(*alone.plan(), by_messages);
