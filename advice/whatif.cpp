@@ -9,7 +9,6 @@
 #include "model/base/error.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "model/cluster/variation.hpp"
-#include "planner/search/head_search.hpp"
 #include "planner/search/request_checks.hpp"
 #include "planner/search/search.hpp"
 #include "planner/search/token_ffn.hpp"

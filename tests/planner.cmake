@@ -15,6 +15,7 @@ tandem_tests(
     planner/search/drop_search_test.cpp
     planner/partition/exact/division_test.cpp
     planner/collective/collective_test.cpp
+    planner/search/engine_test.cpp
     planner/search/extrapolation_test.cpp
     planner/plan/outdated_profiles_test.cpp
     planner/search/experts_plans_test.cpp

@@ -110,7 +110,8 @@ std::vector<std::size_t> as_given(const Groups& groups) {
 }
 
 // So many layers for every group, of a model that has no more.
-Plan probe(const Plan& outline, const Groups& groups, const Parts& parts, std::int64_t layers) {
+Plan group_probe(const Plan& outline, const Groups& groups, const Parts& parts,
+                 std::int64_t layers) {
   const std::vector<std::int64_t> counts(groups.size(), layers);
   Plan plan = outline;
   plan.model = plan.model.first_layers(layers * static_cast<std::int64_t>(groups.size()));
@@ -138,7 +139,7 @@ std::vector<std::int32_t> ends_of(const Plan& plan, const Budget& budget, const 
 StageChain chain_of(const Plan& plan, const Budget& budget, const Groups& groups,
                     const Parts& parts, std::int64_t samples) {
   const auto of_layers = [&](const Plan& outline, std::int64_t layers) {
-    return probe(outline, groups, parts, layers);
+    return group_probe(outline, groups, parts, layers);
   };
   const StageTimes times = stage_times(plan, static_cast<std::int64_t>(groups.size()), of_layers);
   const std::vector<Stage> made = stages(times.one);
@@ -201,6 +202,10 @@ Groups parse_groups(std::string_view text, const model::Cluster& cluster, Device
                           return std::ranges::find(group, master) != group.end();
                         });
   return groups;
+}
+
+bool has_group(const Groups& groups) {
+  return std::ranges::any_of(groups, [](const auto& group) { return group.size() > 1; });
 }
 
 Shares even_group_shares(const Plan& plan, const Groups& groups) {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/search/search.hpp"
+#include "planner/search/request.hpp"
 #include "planner/search/share_candidates.hpp"
 
 namespace tandem::planner {
@@ -18,6 +18,9 @@ using Groups = std::vector<std::vector<model::DeviceIndex>>;
 // text and what was expected.
 [[nodiscard]] Groups parse_groups(std::string_view text, const model::Cluster& cluster,
                                   model::DeviceIndex master);
+
+// Returns whether a group has several devices.
+[[nodiscard]] bool has_group(const Groups& groups);
 
 // Candidates for the shares of `plan`, which has an all-reduce and a layout but no shares. Within
 // each group heads and columns are split by speed, evenly, or by memory. Layers over groups and the

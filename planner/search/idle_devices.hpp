@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/search/group_search.hpp"
-#include "planner/search/search.hpp"
+#include "planner/search/request.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 
 #include "model/graph/announcement.hpp"
 #include "model/predict/program.hpp"
+#include "planner/partition/exact/run_splits.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
@@ -29,8 +31,9 @@ struct Ends {
   std::vector<model::ActionIndex> waited{};  // -1: nothing
 };
 
-Ends ends_of(const model::Program& program, const model::TaskGraph& graph,
-             const model::Cluster& cluster, const model::CostModel& costs) {
+using Costs = std::function<model::ActionCost(const model::LaneAction&)>;
+
+Ends ends_of(const model::Program& program, const model::Cluster& cluster, const Costs& costs) {
   const auto devices = static_cast<std::size_t>(cluster.size());
   struct Lane {
     double free = 0.0;
@@ -42,7 +45,7 @@ Ends ends_of(const model::Program& program, const model::TaskGraph& graph,
   ends.waited.reserve(ends.end.capacity());
   for (model::ActionIndex i = 0; i < program.size(); ++i) {
     const model::LaneAction& action = program.actions()[static_cast<std::size_t>(i)];
-    const model::ActionCost cost = model::action_cost(cluster, costs, graph, action);
+    const model::ActionCost cost = costs(action);
     const auto device = static_cast<std::size_t>(action.device);
     const bool channel = action.lane == model::LaneKind::channel;
     Lane& lane =
@@ -118,8 +121,16 @@ double least_of_more(const model::Program& program, const Ends& ends, model::Act
 
 LeastRequestTime::LeastRequestTime(const Plan& outline)
     : layers_(outline.model.layers),
-      bounded_(outline.model.has_uniform_layers()),
+      bounded_(std::ranges::none_of(outline.model.windowed, std::identity())),
       costs_(outline.cost_model()) {
+  if (bounded_ && !outline.model.has_uniform_layers()) {
+    const std::vector<std::int32_t> first = first_equal_layers(outline.model);
+    for (std::int32_t layer = 0; layer < std::ssize(first); ++layer) {
+      if (first[static_cast<std::size_t>(layer)] != layer) continue;
+      kinds_.emplace_back(uniform_model(outline.model, layer, kTrialLayers.back()),
+                          outline.profiles);
+    }
+  }
   for (const std::int64_t layers : kTrialLayers) {
     if (few_.empty() || few_.back().model.layers < layers_)
       few_.push_back(of_few_layers(outline, std::min(layers, layers_)));
@@ -128,7 +139,17 @@ LeastRequestTime::LeastRequestTime(const Plan& outline)
 
 double LeastRequestTime::step(const Plan& few, const model::Program& program,
                               const model::TaskGraph& graph) const {
-  const Ends ends = ends_of(program, graph, few.cluster, costs_);
+  const auto cost = [&](const model::LaneAction& action) {
+    const auto with = [&](const model::CostModel& costs) {
+      return model::action_cost(few.cluster, costs, graph, action);
+    };
+    if (kinds_.empty() || action.layer < 0) return with(costs_);
+    model::ActionCost least = with(kinds_.front());
+    for (std::size_t kind = 1; kind < kinds_.size(); ++kind)
+      least.seconds = std::min(least.seconds, with(kinds_[kind]).seconds);
+    return least;
+  };
+  const Ends ends = ends_of(program, few.cluster, cost);
   const model::ActionIndex last = model::outcome_of(program, few.master);
   return ends.end[static_cast<std::size_t>(last)] +
          least_of_more(program, ends, last, few.model.layers, layers_ - few.model.layers);

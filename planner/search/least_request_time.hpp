@@ -25,11 +25,12 @@ class LeastRequestTime {
   };
   // Returns a lower bound, to rounding, on predicted_request_time (window_search.hpp) of the
   // outline with these shares and all weights resident; values of `enough` or more may be any such
-  // bound. Zeros if layers are not uniform.
+  // bound. Zeros if some layers have a window of attention.
   //   In a step of few layers, all but the first and the last are equal. If the longest path passes
   // the same action in two of those, it extends to any number of layers by repetition. A step
   // begins when the one before has sampled. Times are convex in the positions before a token, so
-  // all tokens take at least the time of as many at the mean number of positions.
+  // all tokens take at least the time of as many at the mean number of positions. If layers differ
+  // in formats, each action of a layer takes the least of its times in any layer.
   [[nodiscard]] Least in_memory(const std::vector<model::Share>& shares, double enough);
 
   // Returns the same with the windows of `plan`, whose shares `in_memory` belongs to (or is zeros):
@@ -49,6 +50,7 @@ class LeastRequestTime {
   std::int64_t layers_;
   bool bounded_;
   model::CostModel costs_;
+  std::vector<model::CostModel> kinds_{};  // of layers in different formats, each as all layers
 };
 
 }  // namespace tandem::planner

@@ -23,15 +23,19 @@ std::string_view to_string(Objective objective) {
   return "";
 }
 
-double predicted_time(const Plan& plan, Objective objective, const Evaluator& evaluate) {
-  Workload workload = plan.workload;
-  if (objective == Objective::ttft)
-    workload.new_tokens = std::min<std::int64_t>(1, workload.new_tokens);
+void check_objective(const Workload& workload, Objective objective) {
   if (objective == Objective::latency && workload.new_tokens < 2) {
     throw Error("objective latency: " + std::to_string(workload.new_tokens) +
                 " new tokens, expected at least 2, which have a time between them; ask for more, "
                 "or for objective ttft");
   }
+}
+
+double predicted_time(const Plan& plan, Objective objective, const Evaluator& evaluate) {
+  Workload workload = plan.workload;
+  if (objective == Objective::ttft)
+    workload.new_tokens = std::min<std::int64_t>(1, workload.new_tokens);
+  check_objective(workload, objective);
   count_evaluation();
   GenerationSteps steps(plan, workload);
   model::RunRecorder recorder(plan.cluster, plan.master, false);

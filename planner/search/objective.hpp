@@ -20,6 +20,9 @@ enum class Objective : std::uint8_t {
 // "ttft": as in `--objective`.
 [[nodiscard]] std::string_view to_string(Objective objective);
 
+// Throws Error for the latency of fewer than two new tokens.
+void check_objective(const Workload& workload, Objective objective);
+
 // Returns the objective of the plan's workload in seconds, for a lone request, by `evaluate`
 // (throughput: as `request`). Throws Error for the latency of fewer than two new tokens.
 [[nodiscard]] double predicted_time(const Plan& plan, Objective objective,

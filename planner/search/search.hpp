@@ -3,97 +3,22 @@
 // The planner's entry: from cluster, model and workload to a plan, or to the reason for
 // infeasibility.
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
-
-#include "planner/plan/plan.hpp"
-#include "planner/search/allreduce_search.hpp"
-#include "planner/search/objective.hpp"
-#include "planner/search/window_search.hpp"
+#include "planner/search/engine.hpp"
 
 namespace tandem::planner {
-
-// The shares with the shortest predicted request.
-inline constexpr std::string_view kAutoPartition = "auto";
-// The shares that minimise equation 5 (partition/equation5.hpp); of layers, see fastest_layers.
-inline constexpr std::string_view kExactPartition = "exact";
-
-// Layers by Halda's objective (partition/exact/streamed_layers.hpp).
-inline constexpr std::string_view kHaldaPartition = "halda";
-
-// Upper limit of a pipeline's rounds.
-inline constexpr std::int32_t kMostRounds = 64;
-
-// The placement of the LM head: master, rows on all devices, or the faster of both.
-enum class HeadPlacement : std::uint8_t { master, split, automatic };
-
-// The FFN of new tokens with one owner: computed by the owner alone, shared by all devices, which
-// hold its weights, or the faster of both (token_ffn.hpp).
-enum class TokenFfn : std::uint8_t { owner, shared, automatic };
-
-struct Request {
-  model::Transformer model;
-  model::Cluster cluster;
-  std::string strategy = "tensor";
-  // auto | galaxy | exact | halda | equal | proportions "A:B:C", one a device.
-  std::string partition{kAutoPartition};
-  // A collective, or auto: the fastest by `evaluate`; "PROMPT,DECODE" for one of each. None given:
-  // the strategy's default.
-  std::optional<std::string> allreduce{};
-  // The number of tiles, if the strategy supports them; none given: the fastest of 0, 1, 2 and 4 by
-  // `evaluate`.
-  std::optional<std::int32_t> tiles{};
-  DecodeMoves decode_moves = DecodeMoves::queries;  // of those that the strategy supports
-  TokenFfn token_ffn = TokenFfn::owner;
-  bool gather_weights = false;  // where the strategy can (Plan::gather_weights)
-  Evaluator evaluate = model::evaluate_analytic;
-  std::string master{};  // device name; empty: the first
-  Workload workload;
-  Capacity capacity{};  // reserved in addition to the workload's
-  // One for each device; empty: nominal_profile of each device. Emulation slowdown already applied.
-  std::vector<model::DeviceProfile> profiles{};
-  WindowRequest window{};
-  model::ReleaseRule release = model::ReleaseRule::early;
-  // Upper limit of every device's memory, whatever the platform says; also limits the plan's
-  // cluster.
-  std::optional<model::Bytes> memory_limit{};
-  // `throughput` with several steps in flight (rate_search.hpp): the time from request to request;
-  // with one step in flight, or if weights stream, as `request`.
-  Objective objective = Objective::request;
-  // Strategies with stages: how often a step goes round the devices, each of which has as many runs
-  // of layers; none given: the fastest number, above one only if weights stream.
-  std::optional<std::int32_t> rounds = 1;
-  // Strategies with stages: the devices that share the layers of a stage, in the syntax of
-  // group_search.hpp. Empty: one device a stage.
-  std::string groups{};
-  // How groups compute prompts: kGalaxyGroups, with tiles as in strategy galaxy, or empty.
-  std::string group_strategy{};
-  model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
-  HeadPlacement head = HeadPlacement::master;       // of the LM head (head_search.hpp)
-  // Split head: number of best logits that each device sends (Plan::candidates); 0: all of them.
-  std::int32_t candidates = 0;
-  std::optional<SparseRequest> sparse{};  // if the strategy supports it
-};
-
-// The cluster cannot hold or run the model as requested. One line for each device short of memory.
-struct Infeasible {
-  std::string reason;
-};
 
 // Returns a validated plan, or why there is none. With partition auto, the fastest of all tried
 // shares by the analytic evaluator; with `throughput` the plan with the highest rate by the law of
 // recurrent pipelines, devices in the best order for it; with `ttft` and `latency` see
-// make_phase_plan (phase_search.hpp). If the all-reduce is to be chosen, it is chosen for shares by
+// axes.hpp. If the all-reduce is to be chosen, it is chosen for shares by
 // speed and for the shares found with the star (or another that fits); shares are then found again
 // for either, and the fastest of the three plans is returned. If the window is to be chosen,
 // weights are streamed only if no split keeps them all in memory or, with partition auto, if that
 // is predicted to be faster; then, and with a given window, shares follow speed and disk within the
 // memory needed, and every device keeps as much as it can. Throws Error for a contradictory request
 // (unknown names, the wrong number of proportions, more tokens than the context).
-[[nodiscard]] std::variant<Plan, Infeasible> make_plan(const Request& request);
+[[nodiscard]] Answer make_plan(const Request& request);
+// Returns the same with the decisions that led to it.
+[[nodiscard]] Found find_plan(const Request& request);
 
 }  // namespace tandem::planner

@@ -10,7 +10,7 @@
 #include "planner/partition/budget.hpp"
 #include "planner/partition/share_search.hpp"
 #include "planner/plan/plan.hpp"
-#include "planner/search/search.hpp"
+#include "planner/search/request.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {

@@ -92,6 +92,32 @@ std::string shortage(const Plan& plan) {
   return lines + "remedy: the FFN at a token's owner (--decode-ffn owner), or more memory";
 }
 
+bool tokens_ffn_open(const Draft& draft) { return draft.request.token_ffn != TokenFfn::owner; }
+
+void walk_tokens_ffn(const Draft& draft, Alternatives& all) {
+  Draft next = draft;
+  const TokenFfn wanted = std::exchange(next.request.token_ffn, TokenFfn::owner);
+  const Request& request = next.request;
+  all.compare_by(
+      [&](const Plan& plan) { return predicted_time(plan, request.objective, request.evaluate); });
+  Found alone = all.plan(next);
+  const auto offer_shared = [&](const std::string& label, bool by_messages) {
+    all.offer(label, [&]() -> Found {
+      Plan shared = with_shared_ffn(*alone.plan(), by_messages);
+      if (!fits(shared)) return {.answer = Infeasible{shortage(shared)}};
+      if (wanted == TokenFfn::automatic && !has_others(shared))
+        return {.answer = Infeasible{"only the owner has columns"}};
+      shared.validate();
+      return {.answer = std::move(shared), .decisions = alone.decisions};
+    });
+  };
+  if (alone.plan() == nullptr || wanted == TokenFfn::automatic)
+    all.offer("owner", [&] { return alone; });
+  if (alone.plan() == nullptr) return;
+  if (wanted == TokenFfn::automatic) offer_shared("shared by speed and messages", true);
+  offer_shared("shared by speed", false);
+}
+
 }  // namespace
 
 Plan with_shared_ffn(Plan plan, bool by_messages) {
@@ -122,40 +148,12 @@ TokenFfn token_ffn_of(const Plan& plan) {
   return same ? TokenFfn::shared : TokenFfn::automatic;
 }
 
-std::variant<Plan, Infeasible> make_token_plan(Request request) {
-  const TokenFfn wanted = std::exchange(request.token_ffn, TokenFfn::owner);
-  require(wanted != TokenFfn::owner, "make_token_plan: a choice");
-  if (!find_strategy(request.strategy).sharding.shares_token_ffn()) {
-    throw Error("FFN of new tokens: shared out with strategy '" + request.strategy +
-                "', expected " + strategies_that(&Sharding::shares_token_ffn));
-  }
-  if (request.workload.steps() < 2)
-    throw Error(
-        "FFN of new tokens: fewer than 2 new tokens, so nothing is computed after the prompt; "
-        "leave "
-        "'--decode-ffn' out");
-  auto answer = make_plan(request);
-  auto* const alone = std::get_if<Plan>(&answer);
-  if (alone == nullptr) return answer;
-  if (wanted == TokenFfn::shared) {
-    Plan shared = with_shared_ffn(std::move(*alone), false);
-    if (!fits(shared)) return Infeasible{shortage(shared)};
-    shared.validate();
-    return shared;
-  }
-  Plan best = std::move(*alone);
-  double least = predicted_time(best, request.objective, request.evaluate);
-  for (const bool by_messages : {true, false}) {
-    if (search_ended()) break;
-    Plan shared = with_shared_ffn(best, by_messages);
-    if (!fits(shared) || !has_others(shared)) continue;
-    shared.validate();
-    const double time = predicted_time(shared, request.objective, request.evaluate);
-    if (time >= least * kBetter) continue;
-    least = time;
-    best = std::move(shared);
-  }
-  return best;
+const Axis& token_ffn_axis() {
+  static constexpr Axis axis{.name = "FFN of new tokens",
+                             .flag = "--decode-ffn",
+                             .applies = tokens_ffn_open,
+                             .walk = walk_tokens_ffn};
+  return axis;
 }
 
 }  // namespace tandem::planner

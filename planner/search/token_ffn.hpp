@@ -3,10 +3,7 @@
 // The FFN of new tokens with one owner (Decode::owner): computed by the owner alone, or shared by
 // columns over all devices, as every device has the weights.
 
-#include <cstdint>
-#include <variant>
-
-#include "planner/search/search.hpp"
+#include "planner/search/engine.hpp"
 
 namespace tandem::planner {
 
@@ -22,9 +19,8 @@ namespace tandem::planner {
 // Returns the choice that leads to a plan such as this one.
 [[nodiscard]] TokenFfn token_ffn_of(const Plan& plan);
 
-// As make_plan, with the FFN of new tokens as request.token_ffn requires: shared by speed; or,
-// automatic, the fastest feasible plan by the objective among owner alone, by speed, and by speed
-// and messages. Throws Error if the strategy or the workload does not offer the choice.
-[[nodiscard]] std::variant<Plan, Infeasible> make_token_plan(Request request);
+// Shared by speed; or, automatic, owner alone, by speed and messages, and by speed. Compares
+// predictions of the objective.
+[[nodiscard]] const Axis& token_ffn_axis();
 
 }  // namespace tandem::planner

@@ -13,7 +13,7 @@
 #include "model/base/error.hpp"
 #include "model/predict/analytic.hpp"
 #include "planner/memory/session_memory.hpp"
-#include "planner/search/head_search.hpp"
+#include "planner/search/request_checks.hpp"
 #include "planner/search/search.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"

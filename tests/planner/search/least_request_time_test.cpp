@@ -51,6 +51,22 @@ Plan random_outline(RandomClusters& draw, const std::string& strategy,
   return plan;
 }
 
+// The same with some matrices of some layers in f16.
+Plan mixed_outline(RandomClusters& draw, const std::string& strategy,
+                   const std::string& allreduce) {
+  Plan plan = random_outline(draw, strategy, allreduce);
+  for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(plan.model.layers); ++layer) {
+    for (const model::WeightMatrix matrix :
+         {model::WeightMatrix::query, model::WeightMatrix::up, model::WeightMatrix::down}) {
+      if (draw.integer(0, 1) == 0) plan.model.formats.set(matrix, layer, model::WeightFormat::f16);
+    }
+  }
+  for (std::size_t d = 0; d < plan.profiles.size(); ++d)
+    plan.profiles[d] = model::for_formats(model::nominal_profile(plan.cluster.devices()[d]),
+                                          plan.model.formats, plan.model.cache);
+  return plan;
+}
+
 // Devices beyond the first two have some of each, or nothing of one.
 Split random_split(RandomClusters& draw, const Plan& plan) {
   const auto devices = static_cast<std::size_t>(plan.cluster.size());
@@ -144,6 +160,29 @@ TEST_CASE("planner/least request time: no prediction is below it, whatever strea
     CHECK(bound.streamed(plan, {}) <= windowed);
   }
   CHECK(loosest > 0.7);  // else it is of no use
+}
+
+TEST_CASE("planner/least request time: no prediction is below it where layers differ in formats") {
+  RandomClusters draw(37);
+  double loosest = 1.0;
+  int mixed = 0;
+  for (int attempt = 0; attempt < 60; ++attempt) {
+    CAPTURE(attempt);
+    const bool galaxy = attempt % 2 == 1;
+    const Plan outline =
+        mixed_outline(draw, galaxy ? "galaxy" : "tensor", galaxy ? "ring" : "star");
+    mixed += outline.model.has_uniform_layers() ? 0 : 1;
+    LeastRequestTime bound(outline);
+    const std::vector<model::Share> shares = shares_of(outline, random_split(draw, outline));
+    const bool streams = attempt % 3 > 0;
+    const Plan plan = with_windows(outline, shares, draw, streams);
+    const double time = planner::predicted_request_time(plan);
+    const LeastRequestTime::Least least = bound.in_memory(shares, 1e300);
+    CHECK(bound.streamed(plan, least) <= time * kRounding);
+    if (!streams) loosest = std::min(loosest, least.total() / time);
+  }
+  CHECK(mixed > 50);
+  CHECK(loosest > 0.4);  // else it is of no use; f16 is half of f32
 }
 
 TEST_CASE("planner/least request time: of a star and nothing that streams it is the prediction") {

@@ -17,7 +17,7 @@
 #include "model/graph/conflicts.hpp"
 #include "planner/bounds/bound.hpp"
 #include "planner/memory/plan_storage.hpp"
-#include "planner/search/head_search.hpp"
+#include "planner/search/request_checks.hpp"
 #include "planner/search/search.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "tests/planner/planner_fixture.hpp"

@@ -1,5 +1,3 @@
-#include "planner/search/head_search.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -18,6 +16,8 @@
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/galaxy_partition.hpp"
 #include "planner/partition/search_effort.hpp"
+#include "planner/search/axes.hpp"
+#include "planner/search/request_checks.hpp"
 #include "planner/search/share_candidates.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
@@ -170,7 +170,7 @@ std::vector<std::int64_t> caps_of(const Plan& plan, const std::vector<std::int64
   return caps;
 }
 
-std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates, bool may_narrow) {
+Answer split_head(Plan plan, std::int32_t candidates, bool may_narrow) {
   plan.candidates = candidates;
   const std::int64_t unit = unit_of(plan);
   const std::int64_t total = plan.model.vocab / unit;
@@ -206,8 +206,11 @@ bool may_narrow(const Request& request) { return !request.window.blocks.has_valu
 // for its rows: those of the model without a vocabulary, on devices without the memory of their
 // rows and, on the master, of the embedding. (Its time does not matter: the head begins when all
 // have ended.) Nothing if weights stream: a window's contents depend on the head's tiles.
-std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candidates) {
-  Request bare = request;
+std::optional<Found> plan_beside_head(const Draft& draft, const Alternatives& axis,
+                                      std::int32_t candidates) {
+  const Request& request = draft.request;
+  Draft without = draft;  // a vocabulary
+  Request& bare = without.request;
   bare.model.vocab = bare.cluster.size();
   if (const auto limit = std::exchange(bare.memory_limit, std::nullopt)) {
     bare.cluster = model::with_devices(bare.cluster, [&](model::Device& device) {
@@ -215,23 +218,23 @@ std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candid
     });
   }
   const model::Cluster cluster = bare.cluster;
-  const auto planned = [&]() -> std::optional<Plan> {
-    auto answer = make_plan(bare);
-    Plan* const plan = std::get_if<Plan>(&answer);
-    if (plan == nullptr || plan->streams()) return std::nullopt;
-    return std::move(*plan);
+  const auto planned = [&]() -> std::optional<Found> {
+    Found found = axis.plan(without);
+    if (found.plan() == nullptr || found.plan()->streams()) return std::nullopt;
+    return found;
   };
-  const auto split = [&](Plan plan) -> std::optional<Plan> {
+  const auto split = [&](Found found) -> std::optional<Found> {
+    Plan plan = std::get<Plan>(std::move(found.answer));
     plan.model = request.model;
     plan.cluster = cluster;
-    auto parted = split_head(std::move(plan), candidates, may_narrow(request));
-    Plan* const made = std::get_if<Plan>(&parted);
-    if (made == nullptr) return std::nullopt;
-    return std::move(*made);
+    found.answer = split_head(std::move(plan), candidates, may_narrow(request));
+    if (found.plan() == nullptr) return std::nullopt;
+    return found;
   };
-  const std::optional<Plan> first = planned();
-  if (!first) return std::nullopt;
-  Plan whole = *first;
+  std::optional<Found> found = planned();
+  if (!found) return std::nullopt;
+  const Plan first = *found->plan();
+  Plan whole = first;
   whole.model = request.model;
   whole.candidates = candidates;
   const std::int64_t unit = unit_of(whole);
@@ -243,74 +246,62 @@ std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candid
     bare.cluster = model::with_devices(cluster, [&](model::Device& device) {
       const auto d = static_cast<std::size_t>(cluster.find(device.name));
       const double all = parted.devices[d].memory.total();
-      const double vocabulary = all - first->devices[d].memory.total();
+      const double vocabulary = all - first.devices[d].memory.total();
       fits = fits && all <= device.memory.value();
       device.memory = model::Bytes{std::max(1.0, device.memory.value() - vocabulary)};
     });
     if (fits) break;
-    if (const std::optional<Plan> second = planned()) {
-      if (auto made = split(*second)) return made;
+    if (std::optional<Found> second = planned()) {
+      if (auto made = split(*std::move(second))) return made;
     }
   }
-  return split(*first);
+  return split(*std::move(found));
+}
+
+bool head_open(const Draft& draft) {
+  return draft.request.head != HeadPlacement::master || draft.request.candidates > 0;
+}
+
+void walk_head(const Draft& draft, Alternatives& all) {
+  Draft next = draft;
+  const HeadPlacement wanted = std::exchange(next.request.head, HeadPlacement::master);
+  const std::int32_t candidates = std::exchange(next.request.candidates, 0);
+  const Request& request = next.request;
+  Found found = all.plan(next);
+  const auto as_found = [&] { return found; };
+  if (wanted == HeadPlacement::master || !head_obstacle(request).empty()) {
+    all.offer("master", as_found);
+    return;
+  }
+  all.compare_by(
+      [&](const Plan& plan) { return predicted_time(plan, request.objective, request.evaluate); });
+  const Plan* const whole = found.plan();
+  const bool split = wanted == HeadPlacement::split;
+  if (!split || whole == nullptr) all.offer("master", as_found);
+  const auto offer_split = [&](std::int32_t sent) {
+    if (all.ended()) return;
+    const std::string label =
+        sent == 0 ? "split" : "split, " + std::to_string(sent) + " candidates";
+    if (whole != nullptr) {
+      all.offer(label, [&] {
+        return Found{.answer = split_head(*whole, sent, may_narrow(request)),
+                     .decisions = found.decisions};
+      });
+      if (is_given(whole->partition)) return;  // the shares are what they are
+    }
+    if (auto beside = plan_beside_head(next, all, sent))
+      all.offer(label + ", shares beside it", [&] { return *std::move(beside); });
+  };
+  if (!split || candidates == 0) offer_split(0);
+  if (candidates > 0) offer_split(candidates);
 }
 
 }  // namespace
 
-std::string head_obstacle(const Request& request) {
-  const Strategy& strategy = find_strategy(request.strategy);
-  if (!strategy.sharding.may_split_head())
-    return "strategy '" + strategy.name + "' keeps the LM head at the master";
-  if (request.model.head_rows() == 0) return request.model.name + " is an encoder, which has none";
-  if (request.cluster.size() == 1) return "there is one device alone";
-  if (request.model.vocab < request.cluster.size())
-    return "a vocabulary of " + std::to_string(request.model.vocab) + " for " +
-           std::to_string(request.cluster.size()) + " devices";
-  if (request.capacity.steps > 1) return "several steps are in flight";
-  return {};
-}
-
-std::variant<Plan, Infeasible> make_head_plan(Request request) {
-  const HeadPlacement wanted = std::exchange(request.head, HeadPlacement::master);
-  const std::int32_t candidates = std::exchange(request.candidates, 0);
-  if (candidates > 0 && wanted == HeadPlacement::master) {
-    throw Error("candidates: " + std::to_string(candidates) +
-                " with the LM head at the master, which has all logits: expected none; plan with "
-                "'--head split' or '--head auto'");
-  }
-  const std::string no = head_obstacle(request);
-  if (!no.empty() && wanted == HeadPlacement::split) {
-    throw Error(
-        "LM head split: " + no +
-        ", expected a decoder on several devices, one step at a time, with strategy tensor, "
-        "galaxy, csps or pipeline; plan with '--head master'");
-  }
-  auto answer = make_plan(request);
-  if (wanted == HeadPlacement::master || !no.empty()) return answer;
-  const Plan* const found = std::get_if<Plan>(&answer);
-  const std::optional<Plan> whole = found == nullptr ? std::nullopt : std::optional(*found);
-  const bool split = wanted == HeadPlacement::split;
-  std::optional<std::variant<Plan, Infeasible>> best;
-  double least = std::numeric_limits<double>::infinity();
-  const auto weigh = [&](std::variant<Plan, Infeasible> one) {
-    const Plan* const plan = std::get_if<Plan>(&one);
-    const double own = plan == nullptr ? std::numeric_limits<double>::infinity()
-                                       : predicted_time(*plan, request.objective, request.evaluate);
-    if (best && !(own < least * kBetter)) return;
-    least = own;
-    best = std::move(one);
-  };
-  if (!split || !whole) weigh(std::move(answer));
-  const auto weigh_split = [&](std::int32_t sent) {
-    if (best && search_ended()) return;
-    if (whole) weigh(split_head(*whole, sent, may_narrow(request)));
-    if (whole && is_given(whole->partition)) return;  // the shares are what they are
-    if (auto beside = plan_beside_head(request, sent)) weigh(std::move(*beside));
-  };
-  if (!split || candidates == 0) weigh_split(0);
-  if (candidates > 0) weigh_split(candidates);
-  require(best.has_value(), "make_head_plan: a plan, or a reason");
-  return std::move(*best);
+const Axis& head_axis() {
+  static constexpr Axis axis{
+      .name = "LM head", .flag = "--head", .applies = head_open, .walk = walk_head};
+  return axis;
 }
 
 }  // namespace tandem::planner

@@ -1,5 +1,3 @@
-#include "planner/search/phase_search.hpp"
-
 #include <optional>
 #include <utility>
 
@@ -7,6 +5,7 @@
 #include "planner/memory/plan_storage.hpp"
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
+#include "planner/search/axes.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
@@ -44,28 +43,47 @@ std::optional<Plan> widened(Plan phase, const Plan& whole, Objective objective) 
   return phase;
 }
 
+bool phase_open(const Draft& draft) {
+  const Objective objective = draft.request.objective;
+  return objective == Objective::ttft || objective == Objective::latency;
+}
+
+void walk_phase(const Draft& draft, Alternatives& all) {
+  const Request& request = draft.request;
+  const Objective objective = request.objective;
+  all.compare_by(
+      [&](const Plan& plan) { return predicted_time(plan, objective, request.evaluate); });
+  Draft next = draft;
+  next.request.objective = Objective::request;
+  all.offer("the whole request", next);
+  if (all.best() == nullptr) return;
+  // Its caches are parted for this very prompt.
+  if (find_strategy(request.strategy).sharding.splits_positions() || request.sparse) return;
+  check_objective(request.workload, objective);
+  const std::optional<Workload> phase = phase_of(request.workload, objective);
+  if (!phase) return;
+  const Plan whole = *all.best();
+  next.request.capacity = larger(request.capacity, request.workload.capacity());
+  next.request.workload = *phase;
+  all.offer("the phase alone", [&]() -> Found {
+    Found found = all.plan(next);
+    if (found.plan() == nullptr) return found;
+    std::optional<Plan> plan = widened(std::get<Plan>(std::move(found.answer)), whole, objective);
+    if (plan) {
+      found.answer = *std::move(plan);
+    } else {
+      found.answer = Infeasible{"the whole request does not fit"};
+    }
+    return found;
+  });
+}
+
 }  // namespace
 
-std::variant<Plan, Infeasible> make_phase_plan(Request request) {
-  const Objective objective = std::exchange(request.objective, Objective::request);
-  require(objective == Objective::ttft || objective == Objective::latency,
-          "make_phase_plan: of a phase");
-  auto answer = make_plan(request);
-  if (std::holds_alternative<Infeasible>(answer)) return answer;
-  // Its caches are parted for this very prompt.
-  if (find_strategy(request.strategy).sharding.splits_positions() || request.sparse) return answer;
-  Plan& whole = std::get<Plan>(answer);
-  const double time = predicted_time(whole, objective, request.evaluate);
-  const std::optional<Workload> phase = phase_of(request.workload, objective);
-  if (!phase || search_ended()) return answer;
-  request.capacity = larger(request.capacity, request.workload.capacity());
-  request.workload = *phase;
-  auto other = make_plan(request);
-  if (std::holds_alternative<Infeasible>(other)) return answer;
-  std::optional<Plan> better = widened(std::get<Plan>(std::move(other)), whole, objective);
-  if (better && predicted_time(*better, objective, request.evaluate) < time * kBetter)
-    return *std::move(better);
-  return answer;
+const Axis& phase_axis() {
+  static constexpr Axis axis{
+      .name = "phase", .flag = "--objective", .applies = phase_open, .walk = walk_phase};
+  return axis;
 }
 
 }  // namespace tandem::planner

@@ -1,0 +1,49 @@
+#pragma once
+
+// The axes of a plan of one strategy: each has a file NAME_axis.cpp and a row of the list in
+// search.cpp.
+
+#include "planner/search/engine.hpp"
+
+namespace tandem::planner {
+
+// The placement of the LM head: all of it on the master, or rows on every device.
+// The master alone, split with all logits sent, and split with `request.candidates`, as far as
+// allowed. Split: shares, sums and windows are those with the head on the master; its rows follow
+// the speed of a token's logits (or the given proportions, if the partition has them), in units of
+// 64 for large vocabularies, as far as memory allows. Compares predictions of the objective.
+// Infeasible if the rows do not fit.
+[[nodiscard]] const Axis& head_axis();
+
+// Plans that minimise one phase of a request.
+// For objectives `ttft` and `latency`: the plan for the whole request, and the plan made for its
+// prompt (its new tokens) alone, which then serves the whole request. New tokens alone are a
+// request with a prompt of one token that ends at the same position, so the context in the middle
+// is up to half the prompt shorter, and shares may be suboptimal by that difference in attention.
+// Compares predictions of the objective.
+[[nodiscard]] const Axis& phase_axis();
+
+// The number of tiles in which a prompt's products overlap its messages.
+// 0, 1, 2 and 4 tiles with the shares found for 1, as far as their messages fit: of all rows or,
+// with sparse attention, of the rows that travel at each level. Compares trials of a few layers.
+[[nodiscard]] const Axis& tiles_axis();
+
+// The collectives within the groups of a pipeline.
+// For requests with groups: the requested sums or, for auto, the fastest, first for new tokens,
+// then for the prompt, as the time of one phase does not depend on the sums of the other. Compares
+// periods if the objective is the rate, else predictions of the request.
+[[nodiscard]] const Axis& group_axis();
+
+// How often a step goes round the devices of a pipeline.
+// One round and, if its plan streams weights or there is none, growing numbers: more rounds cost
+// messages, and gain only where weights stream meanwhile. Compares predictions of the request.
+[[nodiscard]] const Axis& rounds_axis();
+
+// The collective and the layout of a plan's sums.
+// For strategies with a collective. Given collectives get the fastest layout. `auto` is, where
+// requested, the first candidate that has a plan, then the fastest one (fastest_sums) for likely
+// shares and for the shares of that plan: sums and shares depend on each other, so both orders are
+// tried. Compares trials of a few layers.
+[[nodiscard]] const Axis& sums_axis();
+
+}  // namespace tandem::planner

@@ -1,0 +1,71 @@
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "planner/memory/plan_storage.hpp"
+#include "planner/partition/search_effort.hpp"
+#include "planner/search/axes.hpp"
+#include "planner/strategy/common/lowering.hpp"
+
+namespace tandem::planner {
+namespace {
+
+bool tiles_open(const Draft& draft) {
+  const Request& request = draft.request;
+  if (!request.groups.empty()) return !request.group_strategy.empty() && !request.tiles;
+  const Sharding& sharding = find_strategy(request.strategy).sharding;
+  if (request.sparse) return request.sparse->tiles.empty() && !sharding.sparse_by_rank();
+  return sharding.exchanges_rows() && !request.tiles;
+}
+
+// With the memory that it needs.
+Plan with_tiles(const Plan& plan, std::int32_t tiles) {
+  Plan tiled = plan;
+  if (tiled.sparse) {
+    tiled.sparse->set_tiles({tiles});
+  } else {
+    tiled.tiles = tiles;
+  }
+  return tiled == plan ? plan : with_predicted_memory(std::move(tiled));
+}
+
+// New tokens take the same time with any tiles, so they are timed once.
+Alternatives::Clock tiles_clock(const Evaluator& evaluate) {
+  return [evaluate, tokens = std::optional<double>()](const Plan& plan) mutable {
+    // The few layers of a trial drop nothing.
+    if (plan.sparse) return predicted_request_time(plan, evaluate);
+    if (!tokens) tokens = trial_tokens_time(plan, evaluate);
+    return trial_prompt_time(plan, evaluate) + *tokens;
+  };
+}
+
+void walk_tiles(const Draft& draft, Alternatives& all) {
+  Found found = all.plan(draft);
+  const Plan* const plan = found.plan();
+  const auto as_found = [&] { return found; };
+  if (plan == nullptr || search_ended()) {
+    all.offer("as found", as_found);
+    return;
+  }
+  all.compare_by(tiles_clock(draft.request.evaluate));
+  for (const std::int32_t tiles : {0, 1, 2, 4}) {
+    if (plan->sparse && tiles == 0) continue;
+    all.offer(std::to_string(tiles), [&]() -> Found {
+      Plan tiled = with_tiles(*plan, tiles);
+      if (!fits(tiled)) return {.answer = Infeasible{"its messages do not fit"}};
+      return {.answer = std::move(tiled), .decisions = found.decisions};
+    });
+  }
+  if (all.best() == nullptr) all.offer("as found", as_found);
+}
+
+}  // namespace
+
+const Axis& tiles_axis() {
+  static constexpr Axis axis{
+      .name = "tiles", .flag = "--tiles", .applies = tiles_open, .walk = walk_tiles};
+  return axis;
+}
+
+}  // namespace tandem::planner
