@@ -233,7 +233,8 @@ struct KeyCounts {
 };
 
 // Keys that rows see in the cache, at most the last `window` of each; 0: all.
-KeyCounts cached_keys(const Batch& batch, const Task& task, std::int64_t window) {
+KeyCounts cached_keys(const Batch& batch, const Task& task, std::int64_t window,
+                      bool causal = true) {
   KeyCounts counts;
   std::int64_t begin = 0;
   for (const Segment& segment : batch.segments) {
@@ -242,7 +243,8 @@ KeyCounts cached_keys(const Batch& batch, const Task& task, std::int64_t window)
     begin += segment.rows;
     if (first >= last) continue;
     const Range rows{static_cast<std::int32_t>(first), static_cast<std::int32_t>(last)};
-    const double keys = visible_keys(segment.past, rows, task.keys, window);
+    const double keys = causal ? visible_keys(segment.past, rows, task.keys, window)
+                               : static_cast<double>(last - first) * all_keys(segment, task.keys);
     counts.all += keys;
     counts.means += keys / static_cast<double>(last - first);
   }
@@ -294,26 +296,14 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   const double kv_heads = t.kv_heads_for(task.columns).size();
   double keys_total = 0.0;
   double keys_streamed = 0.0;
-  std::int64_t segment_begin = 0;
   if (reads_gathered(task) && !task.rows.empty()) {
     keys_total = visible_keys(0, task.rows.begin, task.rows.end, task.keys);
     keys_streamed = keys_total / task.rows.size();
-  }
-  for (const Segment& segment : batch.segments) {
-    if (reads_gathered(task)) break;
-    const std::int64_t first = std::max<std::int64_t>(task.rows.begin - segment_begin, 0);
-    const std::int64_t last =
-        std::min<std::int64_t>(task.rows.end - segment_begin, std::int64_t{segment.rows});
-    segment_begin += segment.rows;
-    if (first >= last) continue;
-    const double keys =
-        t.architecture().mask == Mask::causal
-            ? visible_keys(segment.past,
-                           {static_cast<std::int32_t>(first), static_cast<std::int32_t>(last)},
-                           task.keys, task.window)
-            : static_cast<double>(last - first) * all_keys(segment, task.keys);
-    keys_total += keys;
-    keys_streamed += keys / static_cast<double>(last - first);
+  } else if (!reads_gathered(task)) {
+    const KeyCounts cached =
+        cached_keys(batch, task, task.window, t.architecture().mask == Mask::causal);
+    keys_total = cached.all;
+    keys_streamed = cached.means;
   }
   Work w;
   const double rows = task.rows.size();

@@ -24,9 +24,9 @@ constexpr const char* kMixtral = R"({"model_type": "mixtral", "num_hidden_layers
     "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": null})";
 
 std::vector<std::string> plan(const std::string& strategy) {
-  return {"plan",           "--platform",      "pair.xml", "--model",      "moe.json", "--strategy",
-          strategy,         "--prompt-tokens", "8",        "--new-tokens", "4",        "--out",
-          strategy + ".json"};
+  return {"plan",       "--platform", "pair.xml",        "--model", "moe.json",
+          "--strategy", strategy,     "--prompt-tokens", "8",       "--new-tokens",
+          "4",          "--out",      strategy + ".json"};
 }
 
 }  // namespace
