@@ -99,7 +99,7 @@ TEST_CASE("cli/planned: a flag overrides what was planned") {
   check_refused(bench, {"simulate", "plan.json", "--chunk", "whole"}, 1, "needs steps of");
   check_refused(bench, {"simulate", "plan.json", "--chunk", "1000"}, 1, "needs steps of");
   // The remedy of that error is one.
-  const std::string rows = bench.json("plan.json")["workload"]["prompt_tokens"].dump();
+  const std::string rows = bench.json("plan.json")["capacity"]["rows"].dump();
   check_refused(bench, {"simulate", "plan.json", "--chunk", "1000"}, 1, "'--chunk " + rows + "'");
   CHECK(bench.simulated({"--chunk", rows})["environment"]["chunk"] == rows);
   bench.write("other.jsonl",
