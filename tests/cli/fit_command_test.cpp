@@ -201,8 +201,8 @@ TEST_CASE("cli/share: 1 changes no byte of the plan, and less is recorded, slowe
     const Json found = Json::parse(bench.good(
         joined(on_a, joined(quick, {"--share", "a=" + part, "--json", "--out", "plan.json"}))));
     const Json predicted = found.at("predicted");
-    const double now = predicted.at("end_to_end_s").is_number()
-                           ? predicted.at("end_to_end_s").get<double>()
+    const double now = predicted.at("request_s").is_number()
+                           ? predicted.at("request_s").get<double>()
                            : predicted.at("ttft_s").get<double>();
     CHECK(now <= before);
     before = now;
