@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
-#include <numeric>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "advice/settings.hpp"
@@ -14,6 +11,7 @@
 #include "model/graph/memory.hpp"
 #include "model/graph/storage.hpp"
 #include "planner/collective/proximity.hpp"
+#include "planner/memory/plan_storage.hpp"
 #include "planner/plan/capacity.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -29,6 +27,10 @@ using planner::Strategy;
 
 // Of larger subsets, so many of the devices with most memory, and the first, may be master.
 constexpr std::size_t kMostMasters = 8;
+
+// Of a placement, quick: the first plan with the strategy's default sums; thorough: those of all
+// sums, in the layouts that make_plan chooses among.
+enum class Depth : std::uint8_t { quick, thorough };
 
 struct Placement {
   const Strategy* strategy = nullptr;  // null: the request's
@@ -116,17 +118,18 @@ class Checker {
     return room >= weight_bytes_ + cache_bytes_;
   }
 
-  Fit check(const Placement& at) {
+  Fit check(const Placement& at, Depth depth) {
     ++effort_->checks;
     if (question_->effort != nullptr) {
       const planner::EffortScope scope(*question_->effort);
       planner::count_evaluation();
     }
-    const planner::EffortScope scope(quick_);
+    planner::SearchEffort unlimited;
+    const planner::EffortScope scope(depth == Depth::quick ? quick_ : unlimited);
     Fit fit = planned(at, false);
     const bool may_have_other_sums =
         at.strategy != nullptr && at.strategy->sharding.has_collective();
-    if (!fit.plan && may_have_other_sums) {
+    if (!fit.plan && depth == Depth::thorough && may_have_other_sums) {
       Fit other = planned(at, true);
       if (other.plan) fit = std::move(other);
     }
@@ -351,15 +354,39 @@ class Placements {
 // Returns the first of `placements` that fits; without one, why the first one does not.
 Fit first_of(const std::vector<Placement>& placements, Checker& checker) {
   Fit none;
-  for (const Placement& at : placements) {
-    if (checker.ended()) break;
-    if (!checker.may_fit(at)) continue;
-    Fit fit = checker.check(at);
-    checker.report("");
-    if (fit.plan) return fit;
-    if (none.reason.empty()) none.reason = std::move(fit.reason);
+  for (const Depth depth : {Depth::quick, Depth::thorough}) {
+    for (const Placement& at : placements) {
+      if (checker.ended()) return none;
+      if (!checker.may_fit(at)) continue;
+      Fit fit = checker.check(at, depth);
+      checker.report("");
+      if (fit.plan) return fit;
+      if (none.reason.empty()) none.reason = std::move(fit.reason);
+    }
   }
   return none;
+}
+
+// Describes the device that lacks most if `plan`, with its shares, were for `workload`; empty if it
+// would do, or if its shares are of its own prompt.
+std::string lack_of(Plan plan, const planner::Workload& workload) {
+  if (planner::find_strategy(plan.strategy).sharding.splits_positions()) return "";
+  plan.workload = workload;
+  const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan);
+  std::string text;
+  double most = 0.0;
+  for (std::size_t d = 0; d < memory.size(); ++d) {
+    const model::Device& device = plan.cluster.devices()[d];
+    const double lack = memory[d].total() - device.memory.value();
+    if (lack <= most) continue;
+    most = lack;
+    text = "device '" + device.name + "' would lack " + to_text(Bytes{lack}) + " (weights " +
+           to_text(Bytes{memory[d].weights}) + ", KV cache " + to_text(Bytes{memory[d].kv_cache}) +
+           ", activations " + to_text(Bytes{memory[d].activations}) + ", buffers " +
+           to_text(Bytes{memory[d].buffers}) + ", program " + to_text(Bytes{memory[d].program}) +
+           ", of " + to_text(device.memory) + ")";
+  }
+  return text;
 }
 
 }  // namespace
@@ -390,35 +417,42 @@ LongestContext longest_context(
   Checker checker(question, longest.effort);
   Placements placements(question, checker, longest.effort);
   std::optional<Placement> best;
-  for (const Placement& at : placements.all()) {
-    if (longest.tokens == most || checker.ended()) break;
-    const auto check = [&](std::int64_t tokens) {
-      checker.set_workload(workload_of(tokens));
-      if (!checker.may_fit(at)) return false;
-      Fit fit = checker.check(at);
-      if (fit.plan) {
-        longest.at = std::move(fit);
-        longest.tokens = tokens;
-        best = at;
+  const std::vector<Placement> all = placements.all();
+  for (const Depth depth : {Depth::quick, Depth::thorough}) {
+    for (const Placement& at : all) {
+      if (longest.tokens == most || checker.ended()) break;
+      const auto check = [&](std::int64_t tokens) {
+        checker.set_workload(workload_of(tokens));
+        if (!checker.may_fit(at)) return false;
+        Fit fit = checker.check(at, depth);
+        if (fit.plan) {
+          longest.at = std::move(fit);
+          longest.tokens = tokens;
+          best = at;
+        }
+        checker.report(best ? std::to_string(longest.tokens) + " tokens" : "");
+        return best && longest.tokens == tokens;
+      };
+      if (!check(longest.tokens + 1)) continue;
+      for (std::int64_t above = most + 1; above - longest.tokens > 1 && !checker.ended();) {
+        const std::int64_t middle = longest.tokens + (above - longest.tokens) / 2;
+        if (!check(middle)) above = middle;
       }
-      checker.report(best ? std::to_string(longest.tokens) + " tokens" : "");
-      return best && longest.tokens == tokens;
-    };
-    if (!check(longest.tokens + 1)) continue;
-    for (std::int64_t above = most + 1; above - longest.tokens > 1 && !checker.ended();) {
-      const std::int64_t middle = longest.tokens + (above - longest.tokens) / 2;
-      if (!check(middle)) above = middle;
     }
   }
   if (!best) longest.tokens = 0;
   if (longest.tokens == most) return longest;
   checker.set_workload(workload_of(best ? longest.tokens + 1 : least));
   std::string reason = checker.shortage(best ? best->used : placements.everyone());
-  if (best) longest.beyond = !reason.empty() ? reason : checker.check(*best).reason;
-  if (best) return longest;
+  if (best && reason.empty()) reason = lack_of(*longest.at.plan, workload_of(longest.tokens + 1));
+  if (best && reason.empty()) reason = checker.check(*best, Depth::quick).reason;
+  if (best) {
+    longest.beyond = std::move(reason);
+    return longest;
+  }
   if (reason.empty()) {
-    for (const Placement& at : placements.all()) {
-      reason = checker.check(at).reason;
+    for (const Placement& at : all) {
+      reason = checker.check(at, Depth::quick).reason;
       if (!reason.empty()) break;
     }
   }
@@ -450,7 +484,7 @@ FewestDevicesFit fewest_devices(const FitQuestion& question) {
       };
       const auto largest = std::ranges::max_element(some, {}, memory);
       reason = checker.shortage(largest->used);
-      if (reason.empty()) reason = checker.check(*largest).reason;
+      if (reason.empty()) reason = checker.check(*largest, Depth::quick).reason;
     }
     if (count == placements.devices()) {
       fewest.at.reason = std::move(reason);

@@ -62,6 +62,13 @@ std::string names_of(const std::map<std::string, model::DeviceShare>& shares) {
 
 }  // namespace
 
+planner::SearchEffort::Limits without_cap_cost(planner::SearchEffort::Limits limits) {
+  if (limits.seconds) limits.seconds = *limits.seconds * 0.8;
+  if (limits.evaluations)
+    limits.evaluations = std::max<std::int64_t>(1, *limits.evaluations * 4 / 5);
+  return limits;
+}
+
 std::map<std::string, model::DeviceShare> shares_of(
     const Plan& plan, const std::map<std::string, model::DeviceShare>& shares) {
   std::map<std::string, model::DeviceShare> used;
@@ -82,6 +89,8 @@ CapCost cap_cost(const Options& options, const sim::Platform& scenario, const Re
   CapCost cost{.shares = file.shares,
                .master = plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name,
                .seconds = time_of(plan)};
+  for (std::size_t d = 0; d < plan.profiles.size(); ++d)
+    cost.threads[plan.cluster.devices()[d].name] = plan.profiles[d].threads;
   Request whole = request;
   whole.model = plan.model;
   whole.cluster = whole_devices(request.cluster, scenario);
@@ -114,9 +123,13 @@ std::string cap_text(const CapCost& cost) {
       continue;
     }
     text += " and " + std::to_string(cores) + " of " + std::to_string(share.cores) + " cores. ";
+    const auto known = cost.threads.find(name);
+    const std::int64_t threads =
+        known == cost.threads.end() || known->second == 0 ? cores : known->second;
     text += name == cost.master
-                ? "`tandem run` there computes with as many threads.\n"
-                : "Start `tandem worker` there with --threads " + std::to_string(cores) +
+                ? "`tandem run` there computes with " + std::to_string(threads) +
+                      (threads == 1 ? " thread.\n" : " threads.\n")
+                : "Start `tandem worker` there with --threads " + std::to_string(threads) +
                       ": the plan does not enforce it.\n";
   }
   return text;

@@ -21,6 +21,7 @@ namespace tandem::cli {
 struct CapCost {
   std::map<std::string, model::DeviceShare> shares{};  // of the plan's devices
   std::string master{};
+  std::map<std::string, int> threads{};  // of profiles within the shares; 0: not stated
   double seconds = 0.0;
   double uncapped_s = 0.0;
 };
@@ -28,6 +29,9 @@ struct CapCost {
 // Returns those of `shares` that are of devices of `plan`.
 [[nodiscard]] std::map<std::string, model::DeviceShare> shares_of(
     const planner::Plan& plan, const std::map<std::string, model::DeviceShare>& shares);
+
+// Returns `limits` without the fifth of the time, or of the evaluations, that cap_cost() takes.
+[[nodiscard]] planner::SearchEffort::Limits without_cap_cost(planner::SearchEffort::Limits limits);
 
 // Returns what the shares of `file` cost: its plan's time beside the less of that of the same plan
 // on whole devices, and of the plan that a search finds for these. `request` is the file's. With

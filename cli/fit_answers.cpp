@@ -209,7 +209,7 @@ class Finder {
     if (found.tokens == range.most) {
       fitted_.text += "That is the model's own maximum.\n";
     } else if (found.effort.complete) {
-      fitted_.text += "One token more does not fit" + where_text(*fitted_.plan) + ": " + found.beyond + ".\n";
+      fitted_.text += "One token more does not fit. With the same shares" + where_text(*fitted_.plan) + ", " + found.beyond + ".\n";
     }
     end(found.effort);
   }

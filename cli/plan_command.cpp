@@ -427,6 +427,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     shortened =
         goal == FitGoal::context ? "" : shortening_text(options, request.workload, request.model);
   }
+  if (any && !scenario.shares.empty()) limits = without_cap_cost(limits);
   if (any) check_streaming_of_any(options, request);
 
   std::optional<study::Choice> choice;

@@ -39,8 +39,7 @@ DeviceProfile with_share(std::span<const DeviceProfile> measured, const DeviceSh
   for (const DeviceProfile& profile : measured) {
     const std::int64_t threads = threads_of(profile);
     const std::int64_t known = best != nullptr ? threads_of(*best) : 0;
-    const bool is_enough = threads >= wanted;
-    const bool is_better = known >= wanted ? is_enough && threads < known : threads > known;
+    const bool is_better = known > wanted ? threads < known : threads > known && threads <= wanted;
     if (best == nullptr || is_better) best = &profile;
   }
   const std::int64_t threads = threads_of(*best);

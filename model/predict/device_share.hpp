@@ -32,11 +32,10 @@ struct DeviceShare {
 // instead of computing with fewer threads. A share of 1 changes nothing.
 [[nodiscard]] Device with_share(Device whole, const DeviceShare& share);
 
-// Returns the profile within the share from those measured on the whole device: the one with t =
-// cores_of(share) threads, if there is one; else the one with the fewest threads T > t, with
-// computing T / t times as slow (an upper bound by the same argument); else the one with most
-// threads, which are fewer than t. A profile that does not state its threads is taken to be of all
-// cores. Its threads are then t, or those that were measured if fewer.
+// Returns the profile within the share from those measured on the whole device: the one with most
+// of at most t = cores_of(share) threads, which a run within the share can have; without one, that
+// with the fewest threads T > t, with computing T / t times as slow (an upper bound by the same
+// argument) and t threads. A profile that does not state its threads is taken to be of all cores.
 [[nodiscard]] DeviceProfile with_share(std::span<const DeviceProfile> measured,
                                        const DeviceShare& share);
 
