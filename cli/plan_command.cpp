@@ -6,12 +6,15 @@
 #include <ostream>
 
 #include "advice/choice.hpp"
+#include "cli/cap_answers.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
+#include "cli/fit_answers.hpp"
 #include "cli/flags/cache_type.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
+#include "cli/flags/fit_flags.hpp"
 #include "cli/flags/loss.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
@@ -233,6 +236,8 @@ struct Found {
   const std::optional<DropAnswer>& drop;
   const std::optional<Bounded>& bounded;
   const std::optional<MeasuredLoss>& loss;
+  const std::optional<Fitted>& fitted;
+  const std::optional<CapCost>& cap;
   planner::Objective objective;
   std::size_t platform_devices;
   [[nodiscard]] const planner::Plan& plan() const { return file.plan; }
@@ -256,6 +261,8 @@ Json summary_of(const Found& found, const planner::Request& request, const Shown
   if (plan.model.experts || plan.model.latent)
     add_experts(plan.model, plan.workload.prompt_tokens, summary);
   summary["choice"] = found.choice ? choice_json(*found.choice) : Json();
+  if (found.fitted) summary["fit"] = found.fitted->json;
+  if (found.cap) summary["caps"] = cap_json(*found.cap);
   if (found.few) summary["fewest"] = fewest_json(*found.few, request.cluster);
   if (found.of_two) summary["sp"] = sp_json(*found.of_two);
   if (found.of_moves) summary["decode_moves"] = moves_json(*found.of_moves);
@@ -296,6 +303,7 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
   const planner::Plan& plan = found.plan();
   const std::optional<Served>& served = found.served;
   const model::Result predicted = predicted_times(plan, served);
+  if (found.fitted) out << found.fitted->text << scarcest_memory(plan) << "\n\n";
   print_answer({.plan = plan,
                 .served = served,
                 .predicted = predicted,
@@ -304,6 +312,7 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
                 .platform_devices = found.platform_devices,
                 .shortened = shortened},
                out);
+  if (found.cap) out << cap_text(*found.cap) << '\n';
   print_plan(plan, show.file.value_or(""), out);
   if (found.choice) print_choice(*found.choice, out);
   print_predicted(predicted, out);
@@ -332,7 +341,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   Options options(plan_syntax(), arguments);
   const Shown show = shown(options);
   const std::string platform = find_platform(options.required("platform")).string();
-  const std::string model_name = options.required("model");
+  const std::optional<FitGoal> goal = fit_goal(options);
+  std::string model_name = goal == FitGoal::model ? stand_in_model() : options.required("model");
 
   std::vector<std::string_view> known;
   for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
@@ -353,7 +363,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   check_files(options, platform, model_name, bounded, show);
   model::Transformer transformer = load_model(model_name);
   transformer.cache = cache_type_of(options);
-  const std::vector<model::WeightFormats> formats =
+  std::vector<model::WeightFormats> formats =
       any ? dtypes_of(options, transformer) : std::vector<model::WeightFormats>();
   if (!any) set_formats(options, strategy, transformer);
   std::optional<Served> served = served_workload(
@@ -406,10 +416,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (served) check_in_flight(options, *served, request);
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
-  const std::string shortened =
+  std::string shortened =
       served ? "" : shortening_text(options, request.workload, transformer);
   request = planner::for_devices(std::move(request), devices.used);
-  request.profiles = device_profiles(options, request.cluster, scenario.processors);
+  request.profiles =
+      device_profiles(options, request.cluster, scenario.processors, scenario.shares);
   request.cluster = model::with_measured_disks(request.cluster, request.profiles,
                                                profile_files(options, request.cluster));
   std::optional<planner::SpChoice> of_two;
@@ -427,6 +438,26 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       served ? study::PromptReading{}
              : prompt_reading(options, transformer, only_whole(request, flags, bounded));
   options.settle();
+  std::optional<Fitted> fitted;
+  if (goal) {
+    fitted = find_fit(options, {.goal = *goal,
+                                .request = request,
+                                .model_name = model_name,
+                                .any_strategy = any,
+                                .formats = formats,
+                                .limits = limits});
+    if (!fitted->plan) {
+      out << fitted->text << cap_remark(request.cluster, scenario.shares);
+      return 3;
+    }
+    request = fitted->found.request;
+    model_name = fitted->found.model_name;
+    formats = fitted->found.formats;
+    limits = fitted->found.limits;
+    shortened =
+        goal == FitGoal::context ? "" : shortening_text(options, request.workload, request.model);
+  }
+  if (any && !scenario.shares.empty()) limits = without_cap_cost(limits);
   if (any) check_streaming_of_any(options, request);
 
   std::optional<study::Choice> choice;
@@ -442,10 +473,16 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     return answer_to(asked, reading, served);
   };
   std::optional<planner::FewestDevices> few;
-  const auto answer =
-      devices.fewest ? answer_on_fewest(request, answer_for, few) : answer_for(request);
+  auto answer = fitted && fitted->interrupted ? Answer(*fitted->plan)
+                : devices.fewest              ? answer_on_fewest(request, answer_for, few)
+                                              : answer_for(request);
+  if (fitted && std::holds_alternative<planner::Infeasible>(answer)) {
+    answer = *fitted->plan;  // on devices or with a master that the search does not try
+    choice.reset();
+  }
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
-    out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
+    out << no->reason << (no->reason.ends_with('\n') ? "" : "\n")
+        << cap_remark(request.cluster, scenario.shares);
     return 3;
   }
   const auto& plan = std::get<planner::Plan>(answer);
@@ -457,6 +494,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (served) file.service = service_of(options, *served, show.file);
   if (choice && !choice->to_the_end)
     file.search = planner::SearchCut{.evaluations = choice->evaluations};
+  if (fitted && fitted->interrupted) file.search = planner::SearchCut{.evaluations = fitted->checks};
+  file.shares = shares_of(plan, scenario.shares);
   const std::string json = planner::to_json(file);
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
@@ -467,6 +506,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (drop && !show.quiet) {
     for (const std::string& remark : drop->remarks) std::cerr << "tandem plan: " << remark << '\n';
   }
+  std::optional<CapCost> cap;
+  if (!file.shares.empty() && !served && (show.json || show.table()))
+    cap = cap_cost(options, scenario, request, file, any ? std::optional(limits) : std::nullopt);
   const Found found{.file = file,
                     .served = served,
                     .choice = choice,
@@ -476,6 +518,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                     .drop = drop,
                     .bounded = bounded,
                     .loss = loss,
+                    .fitted = fitted,
+                    .cap = cap,
                     .objective = objective,
                     .platform_devices = scenario.hosts};
   if (show.json) {
