@@ -198,8 +198,10 @@ class Checker {
     }
     request.objective = planner::Objective::request;
     try {
-      auto made = planner::make_plan(planner::for_devices(std::move(request), at.used));
-      if (auto* const plan = std::get_if<Plan>(&made)) return {.plan = std::move(*plan)};
+      auto made =
+          fit_prompt(planner::for_devices(std::move(request), at.used), question_->reading);
+      if (auto* const found = std::get_if<FittingPlan>(&made))
+        return {.plan = std::move(found->plan), .chunk = found->chunk};
       return {.reason = first_line(std::get<planner::Infeasible>(made).reason)};
     } catch (const Error& error) {
       if (at.strategy == nullptr) throw;
@@ -380,7 +382,7 @@ std::string lack_of(Plan plan, const planner::Workload& workload) {
     const double lack = memory[d].total() - device.memory.value();
     if (lack <= most) continue;
     most = lack;
-    text = "device '" + device.name + "' would lack " + to_text(Bytes{lack}) + " (weights " +
+    text = "with the same shares, device '" + device.name + "' would lack " + to_text(Bytes{lack}) + " (weights " +
            to_text(Bytes{memory[d].weights}) + ", KV cache " + to_text(Bytes{memory[d].kv_cache}) +
            ", activations " + to_text(Bytes{memory[d].activations}) + ", buffers " +
            to_text(Bytes{memory[d].buffers}) + ", program " + to_text(Bytes{memory[d].program}) +
@@ -444,7 +446,8 @@ LongestContext longest_context(
   if (longest.tokens == most) return longest;
   checker.set_workload(workload_of(best ? longest.tokens + 1 : least));
   std::string reason = checker.shortage(best ? best->used : placements.everyone());
-  if (best && reason.empty()) reason = lack_of(*longest.at.plan, workload_of(longest.tokens + 1));
+  if (best && reason.empty() && !question.reading.best && longest.at.chunk == 0)
+    reason = lack_of(*longest.at.plan, workload_of(longest.tokens + 1));
   if (best && reason.empty()) reason = checker.check(*best, Depth::quick).reason;
   if (best) {
     longest.beyond = std::move(reason);

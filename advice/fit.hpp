@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "advice/prompt_chunks.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/search/search.hpp"
 
@@ -22,6 +23,7 @@ struct FitQuestion {
   // that it names, or the first. Profiles are by device, or empty.
   planner::Request request;
   bool any_strategy = true;
+  PromptReading reading{};  // a request fits as fit_prompt() says; by default with whole prompts
   // Limits and interrupts the checks; each counts as one evaluation. Null: no limits. Outlives the
   // call. At a limit, the answer is the best so far, and `complete` is false.
   planner::SearchEffort* effort = nullptr;
@@ -32,6 +34,7 @@ struct FitQuestion {
 // Where a request fits, or why it does not.
 struct Fit {
   std::optional<planner::Plan> plan{};  // on its devices alone; the first found, not the fastest
+  std::int64_t chunk = 0;               // of the plan: its prompt is read in chunks; 0: whole
   std::string reason{};                 // without a plan: the first line of the likeliest placement
 };
 

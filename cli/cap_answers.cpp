@@ -81,27 +81,30 @@ std::map<std::string, model::DeviceShare> shares_of(
 
 CapCost cap_cost(const Options& options, const sim::Platform& scenario, const Request& request,
                  const planner::PlanFile& file,
-                 const std::optional<planner::SearchEffort::Limits>& limits) {
-  const auto time_of = [&](const Plan& plan) {
-    return planner::predicted_time(plan, request.objective, request.evaluate);
+                 const CapSearch& search) {
+  const auto time_of = [&](const Plan& plan, std::int64_t chunk) {
+    return study::time_of(plan, request.objective, chunk);
   };
   const Plan& plan = file.plan;
   CapCost cost{.shares = file.shares,
                .master = plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name,
-               .seconds = time_of(plan)};
+               .seconds = time_of(plan, search.chunk)};
   for (std::size_t d = 0; d < plan.profiles.size(); ++d)
     cost.threads[plan.cluster.devices()[d].name] = plan.profiles[d].threads;
   Request whole = request;
   whole.model = plan.model;
   whole.cluster = whole_devices(request.cluster, scenario);
   whole.profiles = device_profiles(options, whole.cluster, scenario.processors, {});
-  cost.uncapped_s = std::min(cost.seconds, time_of(on_whole_devices(plan, whole, scenario)));
+  cost.uncapped_s = std::min(cost.seconds, time_of(on_whole_devices(plan, whole, scenario), search.chunk));
   std::optional<Served> served;
   std::optional<study::Choice> choice;
-  const Answer other = limits ? answer_of_any(options, whole, {}, served, quarter(*limits), choice)
-                              : answer_to(whole, served);
+  const Answer other =
+      search.limits ? answer_of_any(options, whole, {}, search.reading, served,
+                                    quarter(*search.limits), choice)
+                    : answer_to(whole, search.reading, served);
   if (const auto* const found = std::get_if<Plan>(&other))
-    cost.uncapped_s = std::min(cost.uncapped_s, time_of(*found));
+    cost.uncapped_s =
+        std::min(cost.uncapped_s, time_of(*found, served ? served->chunk : 0));
   return cost;
 }
 

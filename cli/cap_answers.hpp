@@ -2,12 +2,14 @@
 
 // What shares of devices (tandem:share, --share) cost, for `tandem plan`.
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "advice/prompt_chunks.hpp"
 #include "cli/flags/options.hpp"
 #include "model/predict/device_share.hpp"
 #include "planner/partition/search_effort.hpp"
@@ -26,6 +28,13 @@ struct CapCost {
   double uncapped_s = 0.0;
 };
 
+// How the time of a plan and of the best one without shares is found.
+struct CapSearch {
+  std::optional<planner::SearchEffort::Limits> limits{};  // of a search of all strategies
+  study::PromptReading reading{};
+  std::int64_t chunk = 0;  // of the plan's prompt; 0: whole
+};
+
 // Returns those of `shares` that are of devices of `plan`.
 [[nodiscard]] std::map<std::string, model::DeviceShare> shares_of(
     const planner::Plan& plan, const std::map<std::string, model::DeviceShare>& shares);
@@ -38,7 +47,7 @@ struct CapCost {
 // `limits` the search is for any strategy, with a quarter of them; else to the end.
 [[nodiscard]] CapCost cap_cost(const Options& options, const sim::Platform& scenario,
                                const planner::Request& request, const planner::PlanFile& file,
-                               const std::optional<planner::SearchEffort::Limits>& limits);
+                               const CapSearch& search);
 
 // "The cap on laptop costs 12%: 4.1 s instead of 3.7 s.", and what `tandem run` does about it.
 [[nodiscard]] std::string cap_text(const CapCost& cost);

@@ -152,6 +152,7 @@ class Finder {
         fitted_{.found = resident(options, std::move(asked))},
         question_{.request = fitted_.found.request,
                   .any_strategy = fitted_.found.any_strategy,
+                  .reading = fitted_.found.reading,
                   .effort = &effort_,
                   .progress =
                       [this](const std::string& best) { line_.show(best, effort_.seconds()); }},
@@ -209,7 +210,7 @@ class Finder {
     if (found.tokens == range.most) {
       fitted_.text += "That is the model's own maximum.\n";
     } else if (found.effort.complete) {
-      fitted_.text += "One token more does not fit. With the same shares" + where_text(*fitted_.plan) + ", " + found.beyond + ".\n";
+      fitted_.text += "One token more does not fit" + where_text(*fitted_.plan) + ": " + found.beyond + ".\n";
     }
     end(found.effort);
   }
@@ -301,6 +302,7 @@ class Finder {
   // Takes a plan, and what is left of the limits.
   void finish(const study::FitEffort& effort, study::Fit at) {
     fitted_.plan = std::move(at.plan);
+    fitted_.chunk = at.chunk;
     fitted_.interrupted = effort_.interrupted();
     reason_ = std::move(at.reason);
     if (!fitted_.plan && fitted_.interrupted)

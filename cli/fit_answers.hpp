@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "advice/prompt_chunks.hpp"
 #include "cli/flags/fit_flags.hpp"
 #include "cli/flags/options.hpp"
 #include "model/transformer/transformer.hpp"
@@ -25,12 +26,14 @@ struct FitAsked {
   bool any_strategy = true;
   std::vector<model::WeightFormats> formats{};  // of `--dtype`, one or none
   planner::SearchEffort::Limits limits{};       // of everything
+  study::PromptReading reading{};
 };
 
 struct Fitted {
   FitAsked found;  // the same at the point that was found; limits: what is left of them
   // A plan there, not the fastest; absent: nothing fits.
   std::optional<planner::Plan> plan{};
+  std::int64_t chunk = 0;           // of its prompt; 0: whole
   bool interrupted = false;         // the plan is to be used as it is
   std::int64_t checks = 0;
   std::string text{};               // sentences; why nothing fits without a plan

@@ -445,7 +445,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                                 .model_name = model_name,
                                 .any_strategy = any,
                                 .formats = formats,
-                                .limits = limits});
+                                .limits = limits,
+                                .reading = reading});
     if (!fitted->plan) {
       out << fitted->text << cap_remark(request.cluster, scenario.shares);
       return 3;
@@ -473,11 +474,15 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     return answer_to(asked, reading, served);
   };
   std::optional<planner::FewestDevices> few;
-  auto answer = fitted && fitted->interrupted ? Answer(*fitted->plan)
+  const auto as_fitted = [&] {
+    if (fitted->chunk > 0) served = one_in_chunks(fitted->plan->workload, fitted->chunk);
+    return Answer(*fitted->plan);
+  };
+  auto answer = fitted && fitted->interrupted ? as_fitted()
                 : devices.fewest              ? answer_on_fewest(request, answer_for, few)
                                               : answer_for(request);
   if (fitted && std::holds_alternative<planner::Infeasible>(answer)) {
-    answer = *fitted->plan;  // on devices or with a master that the search does not try
+    answer = as_fitted();  // on devices or with a master that the search does not try
     choice.reset();
   }
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
@@ -507,8 +512,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     for (const std::string& remark : drop->remarks) std::cerr << "tandem plan: " << remark << '\n';
   }
   std::optional<CapCost> cap;
-  if (!file.shares.empty() && !served && (show.json || show.table()))
-    cap = cap_cost(options, scenario, request, file, any ? std::optional(limits) : std::nullopt);
+  if (!file.shares.empty() && (!served || served->is_one()) && (show.json || show.table()))
+    cap = cap_cost(options, scenario, request, file,
+                   {.limits = any ? std::optional(limits) : std::nullopt,
+                    .reading = reading,
+                    .chunk = served ? served->chunk : 0});
   const Found found{.file = file,
                     .served = served,
                     .choice = choice,
