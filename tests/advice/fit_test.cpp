@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "advice/prompt_chunks.hpp"
 #include "model/base/error.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/search/device_choice.hpp"
@@ -128,6 +129,38 @@ TEST_CASE("advice/fit: the longest context fits by some placement, and one token
     CHECK_FALSE(fits(found.tokens + 1));
   }
   CHECK(limited >= 4);
+}
+
+TEST_CASE("advice/fit: the longest context in chunks is what the best reading plans, and no more") {
+  test::RandomClusters random(7);
+  int in_chunks = 0;
+  int limited = 0;
+  for (int i = 0; i < 12; ++i) {
+    CAPTURE(i);
+    Request request = request_for(random_cluster(random, 2));
+    request.strategy = i % 2 == 0 ? "tensor" : "pipeline";
+    const FitQuestion whole{.request = request, .any_strategy = false};
+    FitQuestion question = whole;
+    question.reading = {.best = true};
+    const LongestContext found = longest_context(question, 9, 400, lengths);
+    CHECK(found.tokens >= longest_context(whole, 9, 400, lengths).tokens);
+    const auto fits = [&](std::int64_t context) {
+      request.workload = lengths(context);
+      return std::holds_alternative<PromptPlan>(plan_prompt(request, {.best = true}));
+    };
+    if (found.tokens > 0) {
+      CAPTURE(found.tokens);
+      REQUIRE(found.at.plan);
+      CHECK(fits(found.tokens));
+      in_chunks += found.at.chunk > 0 ? 1 : 0;
+    }
+    if (found.tokens == 400) continue;
+    ++limited;
+    CHECK_FALSE(found.tokens == 0 ? found.at.reason.empty() : found.beyond.empty());
+    CHECK_FALSE(fits(found.tokens == 0 ? 9 : found.tokens + 1));
+  }
+  CHECK(in_chunks >= 2);
+  CHECK(limited >= 2);
 }
 
 TEST_CASE("advice/fit: the fewest devices are those of all subsets, masters and strategies") {

@@ -212,7 +212,7 @@ TEST_CASE("cli/share: 1 changes no byte of the plan, and less is recorded, slowe
     const Json shares = Json::parse(bench.read("plan.json")).at("shares");
     CHECK(shares.at("a").at("cores") == 4);
     CHECK(shares.at("a").at("share").get<double>() == std::stod(part));
-    bench.must({"simulate", "plan.json", "--quiet"});
+    bench.must({"simulate", "plan.json"});
   }
   const std::string text =
       bench.good(joined(on_a, joined(quick, {"--share", "a=0.8"})));
