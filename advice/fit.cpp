@@ -51,11 +51,10 @@ model::Share everything(const model::Transformer& t) {
 }
 
 double cache_bytes(const Request& request) {
-  const planner::Capacity capacity =
-      larger(request.workload.capacity(), request.capacity);
+  const planner::Capacity capacity = larger(request.workload.capacity(), request.capacity);
   const double blocks = static_cast<double>(capacity.positions) / model::kCacheBlock;
-  return blocks * static_cast<double>(
-                      model::cache_block_bytes(request.model, everything(request.model)));
+  return blocks *
+         static_cast<double>(model::cache_block_bytes(request.model, everything(request.model)));
 }
 
 bool streams(const Request& request) { return request.window.blocks != 0; }
@@ -82,9 +81,7 @@ class Checker {
 
   [[nodiscard]] std::size_t devices() const { return memory_.size(); }
   [[nodiscard]] const Request& request() const { return request_; }
-  [[nodiscard]] double memory(DeviceIndex d) const {
-    return memory_[static_cast<std::size_t>(d)];
-  }
+  [[nodiscard]] double memory(DeviceIndex d) const { return memory_[static_cast<std::size_t>(d)]; }
 
   // Changes what is asked.
   void set_workload(const planner::Workload& workload) {
@@ -151,17 +148,17 @@ class Checker {
     needed += programs;
     const auto count = std::ranges::count(used, true);
     if (needed <= has) return "";
-    const std::string who =
-        count == 1 ? "device '" +
-                         request_.cluster.devices()[static_cast<std::size_t>(
-                             std::ranges::find(used, true) - used.begin())].name +
-                         "' lacks "
-                   : "the " + std::to_string(count) + " devices together lack ";
+    const std::string who = count == 1 ? "device '" +
+                                             request_.cluster
+                                                 .devices()[static_cast<std::size_t>(
+                                                     std::ranges::find(used, true) - used.begin())]
+                                                 .name +
+                                             "' lacks "
+                                       : "the " + std::to_string(count) + " devices together lack ";
     return who + to_text(Bytes{needed - has}) + ": " + (count == 1 ? "needs" : "need") +
            " at least " + to_text(Bytes{needed}) + " (weights " + to_text(Bytes{weight_bytes_}) +
-           ", KV cache " + to_text(Bytes{cache_bytes_}) + ", program " +
-           to_text(Bytes{programs}) + "), " + (count == 1 ? "has " : "have ") +
-           to_text(Bytes{has});
+           ", KV cache " + to_text(Bytes{cache_bytes_}) + ", program " + to_text(Bytes{programs}) +
+           "), " + (count == 1 ? "has " : "have ") + to_text(Bytes{has});
   }
 
   void report(const std::string& best) const {
@@ -190,16 +187,13 @@ class Checker {
       request.tiles.reset();
       request.gather_weights = at.gathers_weights;
       request.window.search = false;
-      request.master =
-          request.cluster.devices()[static_cast<std::size_t>(at.master)].name;
+      request.master = request.cluster.devices()[static_cast<std::size_t>(at.master)].name;
     } else if (request.master.empty()) {
-      request.master =
-          request.cluster.devices()[static_cast<std::size_t>(at.master)].name;
+      request.master = request.cluster.devices()[static_cast<std::size_t>(at.master)].name;
     }
     request.objective = planner::Objective::request;
     try {
-      auto made =
-          fit_prompt(planner::for_devices(std::move(request), at.used), question_->reading);
+      auto made = fit_prompt(planner::for_devices(std::move(request), at.used), question_->reading);
       if (auto* const found = std::get_if<FittingPlan>(&made))
         return {.plan = std::move(found->plan), .chunk = found->chunk};
       return {.reason = first_line(std::get<planner::Infeasible>(made).reason)};
@@ -227,8 +221,8 @@ class Placements {
       : question_(&question), checker_(&checker) {
     const std::size_t count = checker.devices();
     const Request& request = checker.request();
-    named_ = request.master.empty() ? std::nullopt
-                                    : std::optional(request.cluster.find(request.master));
+    named_ =
+        request.master.empty() ? std::nullopt : std::optional(request.cluster.find(request.master));
     near_ = planner::proximity(request.cluster, named_.value_or(0)).order;
     large_ = near_;
     std::ranges::stable_sort(large_, [&](DeviceIndex a, DeviceIndex b) {
@@ -239,9 +233,7 @@ class Placements {
   }
 
   [[nodiscard]] std::size_t devices() const { return near_.size(); }
-  [[nodiscard]] std::vector<bool> everyone() const {
-    return std::vector<bool>(near_.size(), true);
-  }
+  [[nodiscard]] std::vector<bool> everyone() const { return std::vector<bool>(near_.size(), true); }
 
   // The placements on `count` devices: sets near the master first. Of sets whose devices have the
   // same memory, in order, the first alone.
@@ -288,10 +280,8 @@ class Placements {
       if (strategy.sharding.is_local() != alone) continue;
       all.push_back({.strategy = &strategy, .used = used, .master = master});
       if (strategy.sharding.gather_weights && !streams(checker_->request()))
-        all.push_back({.strategy = &strategy,
-                       .gathers_weights = true,
-                       .used = used,
-                       .master = master});
+        all.push_back(
+            {.strategy = &strategy, .gathers_weights = true, .used = used, .master = master});
     }
   }
 
@@ -382,9 +372,10 @@ std::string lack_of(Plan plan, const planner::Workload& workload) {
     const double lack = memory[d].total() - device.memory.value();
     if (lack <= most) continue;
     most = lack;
-    text = "with the same shares, device '" + device.name + "' would lack " + to_text(Bytes{lack}) + " (weights " +
-           to_text(Bytes{memory[d].weights}) + ", KV cache " + to_text(Bytes{memory[d].kv_cache}) +
-           ", activations " + to_text(Bytes{memory[d].activations}) + ", buffers " +
+    text = "with the same shares, device '" + device.name + "' would lack " + to_text(Bytes{lack}) +
+           " (weights " + to_text(Bytes{memory[d].weights}) + ", KV cache " +
+           to_text(Bytes{memory[d].kv_cache}) + ", activations " +
+           to_text(Bytes{memory[d].activations}) + ", buffers " +
            to_text(Bytes{memory[d].buffers}) + ", program " + to_text(Bytes{memory[d].program}) +
            ", of " + to_text(device.memory) + ")";
   }
@@ -395,8 +386,8 @@ std::string lack_of(Plan plan, const planner::Workload& workload) {
 
 double least_bytes(const Request& request, const std::vector<bool>& devices) {
   const std::vector<model::DeviceProfile> profiles = profiles_of(request);
-  double bytes = model::weight_bytes(request.model, everything(request.model)) +
-                 cache_bytes(request);
+  double bytes =
+      model::weight_bytes(request.model, everything(request.model)) + cache_bytes(request);
   for (std::size_t d = 0; d < devices.size(); ++d) {
     if (devices[d]) bytes += profiles[d].program_bytes;
   }
@@ -411,9 +402,8 @@ Fit fits_somewhere(const FitQuestion& question, FitEffort& effort) {
   return fit;
 }
 
-LongestContext longest_context(
-    const FitQuestion& question, std::int64_t least, std::int64_t most,
-    const std::function<planner::Workload(std::int64_t)>& workload_of) {
+LongestContext longest_context(const FitQuestion& question, std::int64_t least, std::int64_t most,
+                               const std::function<planner::Workload(std::int64_t)>& workload_of) {
   require(least <= most, "longest_context: a range of contexts");
   LongestContext longest{.tokens = least - 1};
   Checker checker(question, longest.effort);

@@ -68,7 +68,8 @@ struct LongestContext {
 // Returns the longest context from `least` to `most` tokens that fits. `workload_of` returns the
 // request's lengths for a context; none may be shorter for a longer one. A placement that holds a
 // context holds all shorter ones, so each placement that holds more than the best so far is
-// bisected, and all others are checked once: first with each strategy's default sums, then with all.
+// bisected, and all others are checked once: first with each strategy's default sums, then with
+// all.
 [[nodiscard]] LongestContext longest_context(
     const FitQuestion& question, std::int64_t least, std::int64_t most,
     const std::function<planner::Workload(std::int64_t)>& workload_of);

@@ -24,7 +24,7 @@ using planner::Plan;
 using planner::Request;
 using planner::Workload;
 
-constexpr double kWorthIt = 1.0 - 1e-3;
+constexpr double kSavesEnough = 1.0 - 1e-3;
 // Longest first. The largest is llama.cpp's micro-batch.
 constexpr std::array<std::int64_t, 4> kShortSteps{512, 256, 128, 64};
 
@@ -50,7 +50,7 @@ std::optional<Plan> served_plan(const Request& request, std::int64_t chunk, std:
 // Keeps the faster plan in `best`.
 void consider(std::optional<PromptPlan>& best, Plan plan, Objective objective, std::int64_t chunk) {
   const double seconds = time_of(plan, objective, chunk);
-  if (!best || seconds < best->seconds * kWorthIt)
+  if (!best || seconds < best->seconds * kSavesEnough)
     best = PromptPlan{.plan = std::move(plan), .seconds = seconds, .chunk = chunk};
 }
 
@@ -123,7 +123,7 @@ std::variant<PromptPlan, Infeasible> best_reading(const Request& request) {
   const bool stays = plan != nullptr && !plan->streams();
   if (plan != nullptr) consider(best, std::move(*plan), request.objective, 0);
   const auto faster = [&](std::optional<PromptPlan> other) {
-    if (other && (!best || other->seconds < best->seconds * kWorthIt)) best = std::move(other);
+    if (other && (!best || other->seconds < best->seconds * kSavesEnough)) best = std::move(other);
   };
   const bool may_stay = request.window.blocks.value_or(0) == 0;
   if (generates && may_stay && !stays) faster(in_short_steps(request));

@@ -80,8 +80,7 @@ std::map<std::string, model::DeviceShare> shares_of(
 }
 
 CapCost cap_cost(const Options& options, const sim::Platform& scenario, const Request& request,
-                 const planner::PlanFile& file,
-                 const CapSearch& search) {
+                 const planner::PlanFile& file, const CapSearch& search) {
   const auto time_of = [&](const Plan& plan, std::int64_t chunk) {
     return study::time_of(plan, request.objective, chunk);
   };
@@ -95,16 +94,15 @@ CapCost cap_cost(const Options& options, const sim::Platform& scenario, const Re
   whole.model = plan.model;
   whole.cluster = whole_devices(request.cluster, scenario);
   whole.profiles = device_profiles(options, whole.cluster, scenario.processors, {});
-  cost.uncapped_s = std::min(cost.seconds, time_of(on_whole_devices(plan, whole, scenario), search.chunk));
+  cost.uncapped_s =
+      std::min(cost.seconds, time_of(on_whole_devices(plan, whole, scenario), search.chunk));
   std::optional<Served> served;
   std::optional<study::Choice> choice;
-  const Answer other =
-      search.limits ? answer_of_any(options, whole, {}, search.reading, served,
-                                    quarter(*search.limits), choice)
-                    : answer_to(whole, search.reading, served);
+  const Answer other = search.limits ? answer_of_any(options, whole, {}, search.reading, served,
+                                                     quarter(*search.limits), choice)
+                                     : answer_to(whole, search.reading, served);
   if (const auto* const found = std::get_if<Plan>(&other))
-    cost.uncapped_s =
-        std::min(cost.uncapped_s, time_of(*found, served ? served->chunk : 0));
+    cost.uncapped_s = std::min(cost.uncapped_s, time_of(*found, served ? served->chunk : 0));
   return cost;
 }
 
@@ -113,8 +111,8 @@ std::string cap_text(const CapCost& cost) {
   std::string text = std::string(cost.shares.size() == 1 ? "The cap on " : "The caps on ") +
                      names_of(cost.shares) + (cost.shares.size() == 1 ? " costs " : " cost ");
   text += percent < 0.05 ? std::string("no time")
-                         : model::fixed(percent, percent < 9.95 ? 1 : 0) + "%: " +
-                               to_text(model::Seconds{cost.seconds}) + " instead of " +
+                         : model::fixed(percent, percent < 9.95 ? 1 : 0) +
+                               "%: " + to_text(model::Seconds{cost.seconds}) + " instead of " +
                                to_text(model::Seconds{cost.uncapped_s});
   text += ".\n";
   for (const auto& [name, share] : cost.shares) {
@@ -129,11 +127,10 @@ std::string cap_text(const CapCost& cost) {
     const auto known = cost.threads.find(name);
     const std::int64_t threads =
         known == cost.threads.end() || known->second == 0 ? cores : known->second;
-    text += name == cost.master
-                ? "`tandem run` there computes with " + std::to_string(threads) +
-                      (threads == 1 ? " thread.\n" : " threads.\n")
-                : "Start `tandem worker` there with --threads " + std::to_string(threads) +
-                      ": the plan does not enforce it.\n";
+    text += name == cost.master ? "`tandem run` there computes with " + std::to_string(threads) +
+                                      (threads == 1 ? " thread.\n" : " threads.\n")
+                                : "Start `tandem worker` there with --threads " +
+                                      std::to_string(threads) + ": the plan does not enforce it.\n";
   }
   return text;
 }
@@ -141,9 +138,8 @@ std::string cap_text(const CapCost& cost) {
 nlohmann::ordered_json cap_json(const CapCost& cost) {
   nlohmann::ordered_json json{{"seconds", cost.seconds}, {"uncapped_s", cost.uncapped_s}};
   for (const auto& [name, share] : cost.shares)
-    json["shares"][name] = {{"share", share.share},
-                            {"cores", share.cores},
-                            {"cores_used", model::cores_of(share)}};
+    json["shares"][name] = {
+        {"share", share.share}, {"cores", share.cores}, {"cores_used", model::cores_of(share)}};
   return json;
 }
 

@@ -100,9 +100,8 @@ std::vector<study::FitOption> model_options(const Options& options) {
     if (is_valid(transformer, lengths))
       all.push_back({.name = name, .model = std::move(transformer), .workload = lengths});
   }
-  std::ranges::stable_sort(all, std::ranges::greater{}, [](const study::FitOption& one) {
-    return one.model.parameters();
-  });
+  std::ranges::stable_sort(all, std::ranges::greater{},
+                           [](const study::FitOption& one) { return one.model.parameters(); });
   return all;
 }
 
@@ -116,15 +115,13 @@ std::vector<study::FitOption> format_options(const planner::Request& request) {
   for (const std::string_view name : model::format_choices()) {
     Transformer transformer = request.model;
     transformer.formats = *model::chosen_formats(name, transformer);
-    const bool known = std::ranges::any_of(all, [&](const study::FitOption& one) {
-      return one.model.formats == transformer.formats;
-    });
+    const bool known = std::ranges::any_of(
+        all, [&](const study::FitOption& one) { return one.model.formats == transformer.formats; });
     // A mix of other formats because rows are no whole blocks has a better name.
     if (known || !is_valid(transformer, request.workload) || weight_bytes(transformer) >= stored)
       continue;
-    all.push_back({.name = std::string(name),
-                   .model = std::move(transformer),
-                   .workload = request.workload});
+    all.push_back(
+        {.name = std::string(name), .model = std::move(transformer), .workload = request.workload});
   }
   std::ranges::stable_sort(all, std::ranges::greater{},
                            [](const study::FitOption& one) { return weight_bytes(one.model); });
@@ -150,12 +147,12 @@ class Finder {
         effort_(half(asked.limits)),
         line_(!options.has("quiet")),
         fitted_{.found = resident(options, std::move(asked))},
-        question_{.request = fitted_.found.request,
-                  .any_strategy = fitted_.found.any_strategy,
-                  .reading = fitted_.found.reading,
-                  .effort = &effort_,
-                  .progress =
-                      [this](const std::string& best) { line_.show(best, effort_.seconds()); }},
+        question_{
+            .request = fitted_.found.request,
+            .any_strategy = fitted_.found.any_strategy,
+            .reading = fitted_.found.reading,
+            .effort = &effort_,
+            .progress = [this](const std::string& best) { line_.show(best, effort_.seconds()); }},
         interruption_([this](const std::string&) { effort_.interrupt(); }, {},
                       std::chrono::seconds(10)) {}
 
@@ -192,25 +189,27 @@ class Finder {
 
   void find_context() {
     const ContextRange range = context_range(*options_, request().workload, request().model);
-    study::LongestContext found = study::longest_context(
-        question_, range.least, range.most,
-        [&](std::int64_t context) { return range.lengths(context); });
+    study::LongestContext found =
+        study::longest_context(question_, range.least, range.most,
+                               [&](std::int64_t context) { return range.lengths(context); });
     finish(found.effort, std::move(found.at));
     fitted_.json["context"] = found.tokens;
     fitted_.json["most"] = range.most;
     fitted_.json["beyond"] = found.beyond.empty() ? Json() : Json(found.beyond);
     if (!fitted_.plan) {
-      nothing("not even " + std::to_string(range.least) + " tokens of " + model_text() + " fit on " +
-              request().cluster.name());
+      nothing("not even " + std::to_string(range.least) + " tokens of " + model_text() +
+              " fit on " + request().cluster.name());
       return;
     }
     request().workload = range.lengths(found.tokens);
     fitted_.text = "The longest context of " + model_text() + " on " + request().cluster.name() +
-                   " is " + std::to_string(found.tokens) + " tokens: " + to_text(request().workload) + ".\n";
+                   " is " + std::to_string(found.tokens) +
+                   " tokens: " + to_text(request().workload) + ".\n";
     if (found.tokens == range.most) {
       fitted_.text += "That is the model's own maximum.\n";
     } else if (found.effort.complete) {
-      fitted_.text += "One token more does not fit" + where_text(*fitted_.plan) + ": " + found.beyond + ".\n";
+      fitted_.text +=
+          "One token more does not fit" + where_text(*fitted_.plan) + ": " + found.beyond + ".\n";
     }
     end(found.effort);
   }
@@ -289,13 +288,14 @@ class Finder {
     const std::string model = model_text() + " for " + to_text(request().workload);
     request() = planner::for_devices(std::move(request()), used);
     fitted_.text = "The fewest devices of " + platform + " that hold " + model + " are " +
-                   std::to_string(found.devices) + " of " + std::to_string(all) + ": " + names + ".\n";
-    if (!found.fewer.empty())
-      fitted_.text += "With one device fewer: " + found.fewer + ".\n";
+                   std::to_string(found.devices) + " of " + std::to_string(all) + ": " + names +
+                   ".\n";
+    if (!found.fewer.empty()) fitted_.text += "With one device fewer: " + found.fewer + ".\n";
     if (!found.effort.all_subsets)
-      fitted_.text += "Of each number only the devices near the master and those with most memory "
-                      "were considered, as the platform has more than " +
-                      std::to_string(study::kMostSubsetDevices) + ".\n";
+      fitted_.text +=
+          "Of each number only the devices near the master and those with most memory "
+          "were considered, as the platform has more than " +
+          std::to_string(study::kMostSubsetDevices) + ".\n";
     end(found.effort);
   }
 
@@ -313,7 +313,8 @@ class Finder {
     fitted_.json["complete"] = effort.complete;
     planner::SearchEffort::Limits& limits = fitted_.found.limits;
     constexpr double kLeastSeconds = 0.01;
-    if (limits.seconds) limits.seconds = std::max(kLeastSeconds, *limits.seconds - effort_.seconds());
+    if (limits.seconds)
+      limits.seconds = std::max(kLeastSeconds, *limits.seconds - effort_.seconds());
     if (limits.evaluations)
       limits.evaluations = std::max<std::int64_t>(1, *limits.evaluations - effort.checks);
   }
@@ -321,14 +322,17 @@ class Finder {
   void nothing(const std::string& what) {
     fitted_.text = what + (reason_.empty() ? "" : ":\n" + reason_) + "\n";
     if (!options_->has("window"))
-      fitted_.text += "all weights are to stay in memory; with '--window auto' some may stream from "
-                      "disk\n";
+      fitted_.text +=
+          "all weights are to stay in memory; with '--window auto' some may stream from "
+          "disk\n";
   }
 
   void end(const study::FitEffort& effort) {
     if (!options_->has("window"))
-      fitted_.text += "All weights stay in memory; with '--window auto' some may stream from disk.\n";
-    fitted_.text += std::string(effort.complete ? "Found" : "Stopped") + " after checking the memory of " +
+      fitted_.text +=
+          "All weights stay in memory; with '--window auto' some may stream from disk.\n";
+    fitted_.text += std::string(effort.complete ? "Found" : "Stopped") +
+                    " after checking the memory of " +
                     count_text(static_cast<std::size_t>(effort.checks), "placement") + " in " +
                     model::fixed(effort_.seconds(), 1) + " s" +
                     (effort.complete ? "" : "; more may fit") + ".\n";
@@ -371,12 +375,14 @@ std::string scarcest_memory(const planner::Plan& plan) {
                                                        {use.activations, "activations"},
                                                        {use.buffers, "buffers"},
                                                        {use.program, "program"}}};
-  std::ranges::stable_sort(terms, std::ranges::greater{}, [](const auto& term) { return term.first; });
+  std::ranges::stable_sort(terms, std::ranges::greater{},
+                           [](const auto& term) { return term.first; });
   std::string text = "Memory is scarcest on " + plan.cluster.devices()[scarcest].name + ", " +
                      model::fixed(100.0 * part(scarcest), 1) + "% of " +
                      to_text(plan.cluster.devices()[scarcest].memory) + " in use:";
   for (std::size_t i = 0; i < terms.size(); ++i)
-    text += std::string(i == 0 ? " " : ", ") + terms[i].second + ' ' + to_text(Bytes{terms[i].first});
+    text +=
+        std::string(i == 0 ? " " : ", ") + terms[i].second + ' ' + to_text(Bytes{terms[i].first});
   return text + ".";
 }
 

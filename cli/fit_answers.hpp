@@ -33,11 +33,11 @@ struct Fitted {
   FitAsked found;  // the same at the point that was found; limits: what is left of them
   // A plan there, not the fastest; absent: nothing fits.
   std::optional<planner::Plan> plan{};
-  std::int64_t chunk = 0;           // of its prompt; 0: whole
-  bool interrupted = false;         // the plan is to be used as it is
+  std::int64_t chunk = 0;    // of its prompt; 0: whole
+  bool interrupted = false;  // the plan is to be used as it is
   std::int64_t checks = 0;
-  std::string text{};               // sentences; why nothing fits without a plan
-  nlohmann::ordered_json json{};    // the same as the field `fit` of `--json`
+  std::string text{};             // sentences; why nothing fits without a plan
+  nlohmann::ordered_json json{};  // the same as the field `fit` of `--json`
 };
 
 // Finds the last point that fits. Draws a line of progress on a terminal; Ctrl-C takes the best so

@@ -416,8 +416,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (served) check_in_flight(options, *served, request);
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
-  std::string shortened =
-      served ? "" : shortening_text(options, request.workload, transformer);
+  std::string shortened = served ? "" : shortening_text(options, request.workload, transformer);
   request = planner::for_devices(std::move(request), devices.used);
   request.profiles =
       device_profiles(options, request.cluster, scenario.processors, scenario.shares);
@@ -499,7 +498,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (served) file.service = service_of(options, *served, show.file);
   if (choice && !choice->to_the_end)
     file.search = planner::SearchCut{.evaluations = choice->evaluations};
-  if (fitted && fitted->interrupted) file.search = planner::SearchCut{.evaluations = fitted->checks};
+  if (fitted && fitted->interrupted)
+    file.search = planner::SearchCut{.evaluations = fitted->checks};
   file.shares = shares_of(plan, scenario.shares);
   const std::string json = planner::to_json(file);
   deliver(show, json, out);

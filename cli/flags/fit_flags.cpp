@@ -26,8 +26,9 @@ void refuse_by_device(const Options& options, const std::string& with) {
     throw Usage("flag '--partition': proportions are one a device, whose number is not known " +
                 with + "; expected another partition, or devices by name (--devices)");
   if (options.text_or("strategy", "auto") == "local")
-    throw Usage("flag '--fit': devices, but strategy 'local' computes on the master alone; name "
-                "another strategy, or leave it out");
+    throw Usage(
+        "flag '--fit': devices, but strategy 'local' computes on the master alone; name "
+        "another strategy, or leave it out");
 }
 
 }  // namespace
@@ -57,7 +58,8 @@ std::optional<FitGoal> fit_goal(const Options& options) {
   options.refuse({"max-loss", "max-ttft"}, with + ", which asks for memory alone");
   options.refuse({"sp"}, with + ", which compares no two ways of a strategy");
   if (options.text_or("devices", "all") == "fewest")
-    throw Usage("flag '--devices': fewest " + with + ", expected names, or all; '--fit devices' "
+    throw Usage("flag '--devices': fewest " + with +
+                ", expected names, or all; '--fit devices' "
                 "finds the fewest");
   const FitGoal goal = *std::ranges::find(kGoals, name, [](FitGoal one) { return to_string(one); });
   if (goal == FitGoal::model) {
@@ -90,19 +92,18 @@ ContextRange context_range(const Options& options, const planner::Workload& leng
   const bool prompt = options.has("prompt") || options.has("prompt-tokens");
   const std::string given = options.has("prompt") ? "prompt" : "prompt-tokens";
   if (prompt && options.has("new-tokens"))
-    throw Usage("flags '--" + given +
-                "' and '--new-tokens' with '--fit context' leave nothing to find; give one of them, "
-                "whose length stays");
+    throw Usage(
+        "flags '--" + given +
+        "' and '--new-tokens' with '--fit context' leave nothing to find; give one of them, "
+        "whose length stays");
   const std::int64_t fixed = prompt ? lengths.prompt_tokens : lengths.new_tokens;
   if (fixed >= transformer.max_context)
-    throw Usage("flag '--" + (prompt ? given : std::string("new-tokens")) + "': " +
-                std::to_string(fixed) + " tokens leave no room in the context of " +
+    throw Usage("flag '--" + (prompt ? given : std::string("new-tokens")) +
+                "': " + std::to_string(fixed) + " tokens leave no room in the context of " +
                 std::to_string(transformer.max_context) + " tokens of " + transformer.name +
                 "; give fewer");
-  return {.least = fixed + 1,
-          .most = transformer.max_context,
-          .fixed = fixed,
-          .prompt_grows = !prompt};
+  return {
+      .least = fixed + 1, .most = transformer.max_context, .fixed = fixed, .prompt_grows = !prompt};
 }
 
 }  // namespace tandem::cli

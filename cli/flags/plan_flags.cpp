@@ -45,8 +45,7 @@ DeviceProfile file_profile(const ProfileFile& file, std::optional<int> threads, 
   if (emulated) {
     const DeviceProfile& whole = with_threads(file.profiles, threads, emulated, file.path);
     if (is_slowed) return whole;
-    return slowed(whole,
-                  static_cast<double>(share->cores) / static_cast<double>(cores_of(*share)));
+    return slowed(whole, static_cast<double>(share->cores) / static_cast<double>(cores_of(*share)));
   }
   if (!threads) return with_share(file.profiles, *share);
   const DeviceProfile& given = with_threads(file.profiles, threads, emulated, file.path);
@@ -118,9 +117,10 @@ std::vector<std::string> profile_files(const Options& options, const model::Clus
   return files;
 }
 
-std::vector<DeviceProfile> device_profiles(const Options& options, const model::Cluster& cluster,
-                                           const std::map<std::string, std::string>& processors,
-                                           const std::map<std::string, model::DeviceShare>& shares) {
+std::vector<DeviceProfile> device_profiles(
+    const Options& options, const model::Cluster& cluster,
+    const std::map<std::string, std::string>& processors,
+    const std::map<std::string, model::DeviceShare>& shares) {
   const std::vector<std::string> given = profile_files(options, cluster);
   if (given.empty()) options.refuse({"threads"}, "without '--profile', whose threads it chooses");
   std::optional<int> threads;
@@ -167,8 +167,7 @@ std::vector<DeviceProfile> device_profiles(const Options& options, const model::
     if (!file) continue;
     const double slowdown = cluster.devices()[i].slowdown;
     const bool emulated = slowdown != 1.0 || (!own[i] && own.size() > 1);
-    profiles[i] =
-        slowed(file_profile(*file, threads, emulated, share, slowdown != 1.0), slowdown);
+    profiles[i] = slowed(file_profile(*file, threads, emulated, share, slowdown != 1.0), slowdown);
   }
   return profiles;
 }

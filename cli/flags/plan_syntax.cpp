@@ -44,7 +44,8 @@ Syntax plan_syntax() {
            kHostsFlag,
            kDefaultFlag,
            kShareFlag,
-           {"model", "M", "model folder, GGUF file, config.json, or known name (required, but with --fit model)"},
+           {"model", "M",
+            "model folder, GGUF file, config.json, or known name (required, but with --fit model)"},
            kFitFlag,
            {"dtype", "TYPE",
             "weights kept in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k, or a mix, "
@@ -144,7 +145,7 @@ Syntax plan_syntax() {
            {"json", "", "print JSON: what the table shows; without --out the plan"},
            {"quiet", "", "print no table: the exit code tells whether there is a plan"}},
       .common = {"platform", "model", "dtype", "strategy", "objective", "seconds", "prompt-tokens",
-                 "new-tokens", "workload", "fit",     "profile", "out", "json", "help"},
+                 "new-tokens", "workload", "fit", "profile", "out", "json", "help"},
       .examples =
           "  tandem plan --platform home4 --model llama-3.1-8b --dtype q4_k_m\n"
           "  tandem plan --platform home4 --model gpt2-l --objective ttft --out plan.json\n"

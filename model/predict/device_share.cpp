@@ -44,8 +44,7 @@ DeviceProfile with_share(std::span<const DeviceProfile> measured, const DeviceSh
   }
   const std::int64_t threads = threads_of(*best);
   if (threads <= wanted) return *best;
-  DeviceProfile profile =
-      slowed(*best, static_cast<double>(threads) / static_cast<double>(wanted));
+  DeviceProfile profile = slowed(*best, static_cast<double>(threads) / static_cast<double>(wanted));
   profile.threads = static_cast<int>(wanted);
   return profile;
 }

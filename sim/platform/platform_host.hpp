@@ -25,8 +25,8 @@ class Defaults {
 
 // What each device's values come from, if the file does not state them.
 struct Assumed {
-  std::map<std::string, std::string> values{};  // of the user: memory, memory_bandwidth, ...
-  Defaults* defaults = nullptr;                 // where the values that were assumed are listed
+  std::map<std::string, std::string> values{};      // of the user: memory, memory_bandwidth, ...
+  Defaults* defaults = nullptr;                     // where the values that were assumed are listed
   std::map<std::string, double>* shares = nullptr;  // where tandem:share goes, by device
 };
 

@@ -195,8 +195,9 @@ TEST_CASE("advice/fit: a named master is in every plan, and a named strategy has
     request.master = "d1";
     const FewestDevicesFit found = fewest_devices({.request = request});
     if (found.at.plan)
-      CHECK(found.at.plan->cluster.devices()[static_cast<std::size_t>(found.at.plan->master)]
-                .name == "d1");
+      CHECK(
+          found.at.plan->cluster.devices()[static_cast<std::size_t>(found.at.plan->master)].name ==
+          "d1");
     request.strategy = "tensor";
     request.allreduce = "star";
     const LongestContext longest =
@@ -243,8 +244,7 @@ TEST_CASE("advice/fit: the first option that fits, and why the one before does n
   for (const std::int32_t layers : {8, 4, 2, 1}) {
     model::Transformer t = small_model();
     t.layers = layers;
-    options.push_back(
-        {.name = std::to_string(layers), .model = t, .workload = request.workload});
+    options.push_back({.name = std::to_string(layers), .model = t, .workload = request.workload});
   }
   const FirstFit found = first_fit({.request = request}, options);
   REQUIRE(found.index);

@@ -34,8 +34,9 @@ std::string edge(const std::string& of_a = "", const std::string& memory = "300M
       "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n"
       "<zone id=\"edge\" routing=\"Floyd\">\n";
   for (const std::string name : {"a", "b", "c"}) {
-    text += "<host id=\"" + name + "\" speed=\"4Gf\" core=\"4\"><prop id=\"tandem:memory\" value=\"" +
-            memory + "\"/><prop id=\"tandem:memory_bandwidth\" value=\"8GBps\"/>" +
+    text += "<host id=\"" + name +
+            "\" speed=\"4Gf\" core=\"4\"><prop id=\"tandem:memory\" value=\"" + memory +
+            "\"/><prop id=\"tandem:memory_bandwidth\" value=\"8GBps\"/>" +
             (name == "a" ? of_a : "") + "</host>\n";
   }
   text += "<router id=\"s\"/>\n";
@@ -56,8 +57,8 @@ TEST_CASE("cli/fit: the longest context is planned, and one token more has no pl
   const Kitchen bench;
   bench.write("edge.xml", edge());
   const Words gpt2 = joined(kEdge, {"--model", "gpt2", "--window", "all"});
-  const Json found = Json::parse(bench.good(joined(
-      kEdge, {"--model", "gpt2", "--fit", "context", "--json", "--out", "plan.json"})));
+  const Json found = Json::parse(bench.good(
+      joined(kEdge, {"--model", "gpt2", "--fit", "context", "--json", "--out", "plan.json"})));
   const auto context = found.at("fit").at("context").get<std::int64_t>();
   CHECK(found.at("fit").at("complete") == true);
   const Json plan = Json::parse(bench.read("plan.json"));
@@ -84,8 +85,9 @@ TEST_CASE("cli/fit: the longest context is planned, and one token more has no pl
 TEST_CASE("cli/fit: never beyond the model's own context, and says so") {
   const Kitchen bench;
   const std::string text = bench.good(joined(kGpt2, {"--fit", "context", "--evaluations", "40"}));
-  CHECK(contains(text, "is 1024 tokens: 896 prompt and 128 new tokens.\n"
-                       "That is the model's own maximum.\n"));
+  CHECK(contains(text,
+                 "is 1024 tokens: 896 prompt and 128 new tokens.\n"
+                 "That is the model's own maximum.\n"));
   const std::string new_tokens = bench.good(
       joined(kGpt2, {"--fit", "context", "--prompt-tokens", "1000", "--evaluations", "40"}));
   CHECK(contains(new_tokens, "1000 prompt and 24 new tokens"));
@@ -104,9 +106,9 @@ TEST_CASE("cli/fit: fewest devices, dtype and model agree with plans") {
     CHECK(Json::parse(bench.read("p")).at("cluster").at("devices").size() == names.size());
   }
   SUBCASE("dtype") {
-    const Json found = Json::parse(bench.good(joined(
-        kEdge, joined(quick, {"--model", "gpt2", "--devices", "a", "--fit", "dtype", "--json",
-                              "--out", "p"}))));
+    const Json found = Json::parse(
+        bench.good(joined(kEdge, joined(quick, {"--model", "gpt2", "--devices", "a", "--fit",
+                                                "dtype", "--json", "--out", "p"}))));
     CHECK(found.at("fit").at("dtype") == "q8_0");
     const auto with = [&](const std::string& dtype) {
       return bench
@@ -125,16 +127,15 @@ TEST_CASE("cli/fit: fewest devices, dtype and model agree with plans") {
     const Json models = Json::parse(bench.good({"model", "list", "--json"}));
     std::int64_t parameters = 0;
     for (const Json& one : models) {
-      if (one.at("name") == name || Json::parse(bench.read("p")).at("model").at("name") == one.at("name"))
+      if (one.at("name") == name ||
+          Json::parse(bench.read("p")).at("model").at("name") == one.at("name"))
         parameters = std::max(parameters, one.at("parameters").get<std::int64_t>());
     }
     REQUIRE(parameters > 0);
     // The next larger one that generates does not fit.
     const std::string beyond = found.at("fit").at("beyond");
     const std::string next = beyond.substr(0, beyond.find(':'));
-    CHECK(bench
-              .run(joined(kEdge, joined(quick, {"--model", next, "--window", "all"})))
-              .code == 3);
+    CHECK(bench.run(joined(kEdge, joined(quick, {"--model", next, "--window", "all"}))).code == 3);
   }
 }
 
@@ -154,14 +155,14 @@ TEST_CASE("cli/fit: combinations without a meaning get one clear line") {
   CHECK(contains(refusal(joined(kGpt2, {"--fit", "context", "--samples", "3"})), "'--samples'"));
   CHECK(contains(refusal(joined(kGpt2, {"--fit", "context", "--devices", "fewest"})),
                  "'--fit devices'"));
-  CHECK(contains(refusal(joined(kGpt2, {"--fit", "context", "--prompt-tokens", "4",
-                                        "--new-tokens", "4"})),
-                 "nothing to find"));
+  CHECK(contains(
+      refusal(joined(kGpt2, {"--fit", "context", "--prompt-tokens", "4", "--new-tokens", "4"})),
+      "nothing to find"));
   CHECK(contains(refusal(joined(kGpt2, {"--fit", "context", "--new-tokens", "1024"})), "no room"));
   CHECK(contains(refusal({"plan", "--platform", "home4", "--model", "bert-l", "--fit", "context"}),
                  "encoder"));
-  CHECK(contains(refusal({"plan", "--platform", "home4", "--model", "gpt2-l", "--strategy",
-                          "local", "--fit", "devices"}),
+  CHECK(contains(refusal({"plan", "--platform", "home4", "--model", "gpt2-l", "--strategy", "local",
+                          "--fit", "devices"}),
                  "local"));
   CHECK(contains(bench.run(joined(kGpt2, {"--fit", "speed"})).err, "context, model, devices"));
 }
@@ -181,8 +182,8 @@ TEST_CASE("cli/fit: nothing fits: exit code 3, and what lacks") {
 
 TEST_CASE("cli/share: 1 changes no byte of the plan, and less is recorded, slower and said") {
   const Kitchen bench;
-  const Words quick{"--model", "gpt2", "--prompt-tokens", "16", "--new-tokens", "4", "--window",
-                    "all"};
+  const Words quick{"--model",      "gpt2", "--prompt-tokens", "16",
+                    "--new-tokens", "4",    "--window",        "all"};
   bench.write("edge.xml", edge("", "900MB"));
   bench.must(joined(kEdge, joined(quick, {"--quiet", "--out", "whole.json"})));
   bench.must(joined(kEdge, joined(quick, {"--quiet", "--share", "a=1", "--out", "one.json"})));
@@ -214,8 +215,7 @@ TEST_CASE("cli/share: 1 changes no byte of the plan, and less is recorded, slowe
     CHECK(shares.at("a").at("share").get<double>() == std::stod(part));
     bench.must({"simulate", "plan.json"});
   }
-  const std::string text =
-      bench.good(joined(on_a, joined(quick, {"--share", "a=0.8"})));
+  const std::string text = bench.good(joined(on_a, joined(quick, {"--share", "a=0.8"})));
   CHECK(contains(text, "The cap on a costs 33%: "));  // 4 cores / 3 cores
   CHECK(contains(text, "a may use 80% of its memory and 3 of 4 cores."));
   // Its own share of the file is too small for the model.

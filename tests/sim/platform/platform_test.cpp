@@ -446,8 +446,9 @@ TEST_CASE("sim/platform: names in all of the world's letters are kept apart") {
 
 TEST_CASE("sim/platform: a share limits memory and cores, and an option replaces the file's") {
   Pair pair;
-  const std::string open = "<host id=\"b\" speed=\"2Gf\" core=\"4\">"
-                           "<prop id=\"tandem:memory\" value=\"4GB\"/>";
+  const std::string open =
+      "<host id=\"b\" speed=\"2Gf\" core=\"4\">"
+      "<prop id=\"tandem:memory\" value=\"4GB\"/>";
   pair.b = open + "</host>";
   const model::Cluster whole = read_platform(TemporaryFile(pair.text()).path()).cluster;
   const auto with = [&](const std::string& share) {
