@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "advice/lack.hpp"
 #include "advice/settings.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
@@ -357,29 +358,6 @@ Fit first_of(const std::vector<Placement>& placements, Checker& checker) {
     }
   }
   return none;
-}
-
-// Describes the device that lacks most if `plan`, with its shares, were for `workload`; empty if it
-// would do, or if its shares are of its own prompt.
-std::string lack_of(Plan plan, const planner::Workload& workload) {
-  if (planner::find_strategy(plan.strategy).sharding.splits_positions()) return "";
-  plan.workload = workload;
-  const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan);
-  std::string text;
-  double most = 0.0;
-  for (std::size_t d = 0; d < memory.size(); ++d) {
-    const model::Device& device = plan.cluster.devices()[d];
-    const double lack = memory[d].total() - device.memory.value();
-    if (lack <= most) continue;
-    most = lack;
-    text = "with the same shares, device '" + device.name + "' would lack " + to_text(Bytes{lack}) +
-           " (weights " + to_text(Bytes{memory[d].weights}) + ", KV cache " +
-           to_text(Bytes{memory[d].kv_cache}) + ", activations " +
-           to_text(Bytes{memory[d].activations}) + ", buffers " +
-           to_text(Bytes{memory[d].buffers}) + ", program " + to_text(Bytes{memory[d].program}) +
-           ", of " + to_text(device.memory) + ")";
-  }
-  return text;
 }
 
 }  // namespace
