@@ -94,6 +94,16 @@ std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request, std:
   return std::move(*best);
 }
 
+// Returns a plan that fits in chunks of so many rows.
+std::variant<FittingPlan, Infeasible> fit_in_chunks(const Request& request, std::int64_t chunk) {
+  std::string reason;
+  for (const Request& one : with_balanced(request)) {
+    if (std::optional<Plan> plan = served_plan(one, chunk, reason))
+      return FittingPlan{.plan = std::move(*plan), .chunk = chunk};
+  }
+  return Infeasible{std::move(reason)};
+}
+
 // Returns the plan in the longest chunks that fit with all weights; nothing if none do.
 std::optional<PromptPlan> in_short_steps(Request request) {
   request.window = {.blocks = 0, .retain = {}};
@@ -159,6 +169,30 @@ std::variant<PromptPlan, Infeasible> plan_prompt(const Request& request,
   std::optional<PromptPlan> whole;
   consider(whole, std::get<Plan>(std::move(made)), request.objective, 0);
   return std::move(*whole);
+}
+
+std::variant<FittingPlan, Infeasible> fit_prompt(const Request& request,
+                                                 const PromptReading& reading) {
+  const std::int64_t prompt = request.workload.prompt_tokens;
+  if (!reading.best && reading.rows > 0 && reading.rows < prompt)
+    return fit_in_chunks(request, reading.rows);
+  auto whole = planner::make_plan(request);
+  if (auto* const plan = std::get_if<Plan>(&whole)) return FittingPlan{.plan = std::move(*plan)};
+  auto& no = std::get<Infeasible>(whole);
+  if (!reading.best || prompt <= kShortSteps.back() || request.window.blocks.value_or(0) != 0 ||
+      !request.model.architecture().generates())
+    return std::move(no);
+  Request resident = request;
+  resident.window = {.blocks = 0, .retain = {}};
+  // Shorter steps need less: where the shortest do not fit, none do.
+  auto shortest = fit_in_chunks(resident, kShortSteps.back());
+  if (std::holds_alternative<Infeasible>(shortest)) return std::move(no);
+  for (const std::int64_t chunk : kShortSteps) {
+    if (chunk >= prompt || chunk == kShortSteps.back()) continue;
+    auto longer = fit_in_chunks(resident, chunk);
+    if (auto* const found = std::get_if<FittingPlan>(&longer)) return std::move(*found);
+  }
+  return shortest;
 }
 
 }  // namespace tandem::study

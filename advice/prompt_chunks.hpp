@@ -53,4 +53,16 @@ struct PromptPlan {
 [[nodiscard]] std::variant<PromptPlan, planner::Infeasible> plan_prompt(
     const planner::Request& request, const PromptReading& reading);
 
+// A plan that fits, whose prompt is read in chunks of `chunk` tokens; 0: whole.
+struct FittingPlan {
+  planner::Plan plan;
+  std::int64_t chunk = 0;
+};
+
+// Returns a plan of the request's strategy if plan_prompt has one, without predicting its times.
+// The best reading is whole if that fits, else in chunks of the most rows, of 512, 256, 128 and
+// 64, that fit. Throws Error as make_plan does.
+[[nodiscard]] std::variant<FittingPlan, planner::Infeasible> fit_prompt(
+    const planner::Request& request, const PromptReading& reading);
+
 }  // namespace tandem::study

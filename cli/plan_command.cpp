@@ -6,12 +6,15 @@
 #include <ostream>
 
 #include "advice/choice.hpp"
+#include "cli/cap_answers.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
+#include "cli/fit_answers.hpp"
 #include "cli/flags/cache_type.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
+#include "cli/flags/fit_flags.hpp"
 #include "cli/flags/loss.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
@@ -20,6 +23,7 @@
 #include "cli/flags/plan_workload.hpp"
 #include "cli/flags/platform_flags.hpp"
 #include "cli/flags/shown.hpp"
+#include "cli/flags/strategy_flags.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "cli/plan_answers.hpp"
 #include "cli/views/answer_view.hpp"
@@ -107,78 +111,6 @@ void check_files(const Options& options, const std::string& platform, const std:
   files.check();
 }
 
-// What flags say of the strategy `chosen`, called `name`. Throws Usage for those without effect.
-struct StrategyFlags {
-  std::string groups{};
-  bool galaxy_groups = false;
-  std::optional<planner::DecodeMoves> moves{};  // nothing: the fastest
-  std::string with_split{};                     // the strategy of `--sp tp`
-  std::string sp{};
-  bool gathers = false;
-  std::string collective{};
-};
-
-StrategyFlags strategy_flags(const Options& options, const planner::Strategy& chosen,
-                             const std::string& name) {
-  const std::string undivided = "with strategy '" + name + "'";
-  if (!chosen.sharding.has_partition())
-    options.refuse({"partition"}, undivided + ", which does not split the model");
-  const std::string groups = options.text_or("groups", "");
-  refuse_sums(options, chosen);
-  if (!chosen.sharding.splits_layers())
-    options.refuse({"rounds", "groups"}, undivided + ", which has no stages to go round");
-  if (groups.empty()) options.refuse({"group-strategy"}, "without '--groups'");
-  const std::string of_groups = options.choice_or("group-strategy", "tensor", {"tensor", "galaxy"});
-  const bool galaxy_groups = of_groups == planner::kGalaxyGroups;
-  const std::optional<planner::DecodeMoves> moves = moves_of(options, chosen);
-  const std::string with_split = planner::with_split_weights(chosen);
-  if (with_split.empty())
-    options.refuse({"sp"}, undivided + ", which parts a prompt's rows in no second way");
-  const std::string sp = options.choice_or("sp", "ntp", {"ntp", "tp", "auto"});
-  if (sp != "ntp")
-    options.refuse({"decode-moves", "max-loss", "max-ttft"},
-                   "with '--sp " + sp + "', expected ntp, whose rows travel");
-  if (sp == "auto")
-    options.refuse({"levels", "drop", "levels-overlap"},
-                   "with '--sp auto', expected ntp or tp, whose levels have rows in other orders");
-  if (!chosen.sharding.gather_weights)
-    options.refuse({"gather-weights"}, undivided + ", whose weights stay where they are");
-  const bool gathers = options.has("gather-weights");
-  if (sp == "tp")
-    options.refuse({"gather-weights"}, "with '--sp tp', whose weights stay where they are");
-  if (gathers)
-    options.refuse({"levels", "drop", "levels-overlap", "max-loss", "max-ttft"},
-                   "with '--gather-weights', expected a prompt that attends to all");
-  if (!chosen.sharding.exchanges_rows() && !galaxy_groups)
-    options.refuse({"tiles"}, undivided + ", which has none");
-  refuse_streaming(options, chosen);
-  const std::string collective = options.text_or("allreduce", chosen.allreduce);
-  if (chosen.sharding.joins_prompts_only() && collective.find(',') != std::string::npos)
-    throw Usage("flag '--allreduce': '" + collective + "' " + undivided +
-                ", whose plans have one; expected one collective");
-  return {.groups = groups,
-          .galaxy_groups = galaxy_groups,
-          .moves = moves,
-          .with_split = with_split,
-          .sp = sp,
-          .gathers = gathers,
-          .collective = collective};
-}
-
-// Why plans of these flags read prompts whole; empty: they may read them in chunks.
-std::string only_whole(const planner::Request& request, const StrategyFlags& flags,
-                       const std::optional<Bounded>& bounded) {
-  if (flags.sp == "auto") return "with '--sp auto' prompts are read whole";
-  if (!flags.moves) return "with '--decode-moves auto' prompts are read whole";
-  if (bounded) return "levels that are chosen by their loss read prompts whole";
-  if (request.strategy != kAutoStrategy &&
-      planner::find_strategy(request.strategy).sharding.splits_positions())
-    return "strategy '" + request.strategy + "' parts its caches by one whole prompt";
-  if (request.window.blocks.value_or(0) > 0)
-    return "weights that stream are read once for each chunk";
-  return "";
-}
-
 // Several steps in flight exclude weights that stream, and rounds.
 void check_in_flight(const Options& options, const Served& served,
                      const planner::Request& request) {
@@ -233,6 +165,8 @@ struct Found {
   const std::optional<DropAnswer>& drop;
   const std::optional<Bounded>& bounded;
   const std::optional<MeasuredLoss>& loss;
+  const std::optional<Fitted>& fitted;
+  const std::optional<CapCost>& cap;
   planner::Objective objective;
   std::size_t platform_devices;
   [[nodiscard]] const planner::Plan& plan() const { return file.plan; }
@@ -256,6 +190,8 @@ Json summary_of(const Found& found, const planner::Request& request, const Shown
   if (plan.model.experts || plan.model.latent)
     add_experts(plan.model, plan.workload.prompt_tokens, summary);
   summary["choice"] = found.choice ? choice_json(*found.choice) : Json();
+  if (found.fitted) summary["fit"] = found.fitted->json;
+  if (found.cap) summary["caps"] = cap_json(*found.cap);
   if (found.few) summary["fewest"] = fewest_json(*found.few, request.cluster);
   if (found.of_two) summary["sp"] = sp_json(*found.of_two);
   if (found.of_moves) summary["decode_moves"] = moves_json(*found.of_moves);
@@ -296,6 +232,7 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
   const planner::Plan& plan = found.plan();
   const std::optional<Served>& served = found.served;
   const model::Result predicted = predicted_times(plan, served);
+  if (found.fitted) out << found.fitted->text << scarcest_memory(plan) << "\n\n";
   print_answer({.plan = plan,
                 .served = served,
                 .predicted = predicted,
@@ -304,6 +241,7 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
                 .platform_devices = found.platform_devices,
                 .shortened = shortened},
                out);
+  if (found.cap) out << cap_text(*found.cap) << '\n';
   print_plan(plan, show.file.value_or(""), out);
   if (found.choice) print_choice(*found.choice, out);
   print_predicted(predicted, out);
@@ -332,7 +270,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   Options options(plan_syntax(), arguments);
   const Shown show = shown(options);
   const std::string platform = find_platform(options.required("platform")).string();
-  const std::string model_name = options.required("model");
+  const std::optional<FitGoal> goal = fit_goal(options);
+  std::string model_name = goal == FitGoal::model ? stand_in_model() : options.required("model");
 
   std::vector<std::string_view> known;
   for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
@@ -353,7 +292,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   check_files(options, platform, model_name, bounded, show);
   model::Transformer transformer = load_model(model_name);
   transformer.cache = cache_type_of(options);
-  const std::vector<model::WeightFormats> formats =
+  std::vector<model::WeightFormats> formats =
       any ? dtypes_of(options, transformer) : std::vector<model::WeightFormats>();
   if (!any) set_formats(options, strategy, transformer);
   std::optional<Served> served = served_workload(
@@ -406,10 +345,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (served) check_in_flight(options, *served, request);
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
-  const std::string shortened =
-      served ? "" : shortening_text(options, request.workload, transformer);
+  std::string shortened = served ? "" : shortening_text(options, request.workload, transformer);
   request = planner::for_devices(std::move(request), devices.used);
-  request.profiles = device_profiles(options, request.cluster, scenario.processors);
+  request.profiles =
+      device_profiles(options, request.cluster, scenario.processors, scenario.shares);
   request.cluster = model::with_measured_disks(request.cluster, request.profiles,
                                                profile_files(options, request.cluster));
   std::optional<planner::SpChoice> of_two;
@@ -424,9 +363,31 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
         "flag '--decode-moves': auto compares plans by one request, expected q, kv or migrate with "
         "a workload of several");
   const study::PromptReading reading =
-      served ? study::PromptReading{}
-             : prompt_reading(options, transformer, only_whole(request, flags, bounded));
+      served
+          ? study::PromptReading{}
+          : prompt_reading(options, transformer, only_whole(request, flags, bounded.has_value()));
   options.settle();
+  std::optional<Fitted> fitted;
+  if (goal) {
+    fitted = find_fit(options, {.goal = *goal,
+                                .request = request,
+                                .model_name = model_name,
+                                .any_strategy = any,
+                                .formats = formats,
+                                .limits = limits,
+                                .reading = reading});
+    if (!fitted->plan) {
+      out << fitted->text << cap_remark(request.cluster, scenario.shares);
+      return 3;
+    }
+    request = fitted->found.request;
+    model_name = fitted->found.model_name;
+    formats = fitted->found.formats;
+    limits = fitted->found.limits;
+    shortened =
+        goal == FitGoal::context ? "" : shortening_text(options, request.workload, request.model);
+  }
+  if (any && !scenario.shares.empty()) limits = without_cap_cost(limits);
   if (any) check_streaming_of_any(options, request);
 
   std::optional<study::Choice> choice;
@@ -442,10 +403,20 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     return answer_to(asked, reading, served);
   };
   std::optional<planner::FewestDevices> few;
-  const auto answer =
-      devices.fewest ? answer_on_fewest(request, answer_for, few) : answer_for(request);
+  const auto as_fitted = [&] {
+    if (fitted->chunk > 0) served = one_in_chunks(fitted->plan->workload, fitted->chunk);
+    return Answer(*fitted->plan);
+  };
+  auto answer = fitted && fitted->interrupted ? as_fitted()
+                : devices.fewest              ? answer_on_fewest(request, answer_for, few)
+                                              : answer_for(request);
+  if (fitted && std::holds_alternative<planner::Infeasible>(answer)) {
+    answer = as_fitted();  // on devices or with a master that the search does not try
+    choice.reset();
+  }
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
-    out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
+    out << no->reason << (no->reason.ends_with('\n') ? "" : "\n")
+        << cap_remark(request.cluster, scenario.shares);
     return 3;
   }
   const auto& plan = std::get<planner::Plan>(answer);
@@ -457,6 +428,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (served) file.service = service_of(options, *served, show.file);
   if (choice && !choice->to_the_end)
     file.search = planner::SearchCut{.evaluations = choice->evaluations};
+  if (fitted && fitted->interrupted)
+    file.search = planner::SearchCut{.evaluations = fitted->checks};
+  file.shares = shares_of(plan, scenario.shares);
   const std::string json = planner::to_json(file);
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
@@ -467,6 +441,12 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (drop && !show.quiet) {
     for (const std::string& remark : drop->remarks) std::cerr << "tandem plan: " << remark << '\n';
   }
+  std::optional<CapCost> cap;
+  if (!file.shares.empty() && (!served || served->is_one()) && (show.json || show.table()))
+    cap = cap_cost(options, scenario, request, file,
+                   {.limits = any ? std::optional(limits) : std::nullopt,
+                    .reading = reading,
+                    .chunk = served ? served->chunk : 0});
   const Found found{.file = file,
                     .served = served,
                     .choice = choice,
@@ -476,6 +456,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                     .drop = drop,
                     .bounded = bounded,
                     .loss = loss,
+                    .fitted = fitted,
+                    .cap = cap,
                     .objective = objective,
                     .platform_devices = scenario.hosts};
   if (show.json) {

@@ -16,6 +16,7 @@ tandem_tests(
     cli/eval_command_test.cpp
     cli/experts_command_test.cpp
     cli/fidelity_command_test.cpp
+    cli/fit_command_test.cpp
     cli/flags_test.cpp
     cli/formats_command_test.cpp
     cli/gathered_weights_command_test.cpp

@@ -18,6 +18,7 @@ tandem_tests(
     model/base/csv_test.cpp
     model/predict/deviation_test.cpp
     model/predict/device_profile_test.cpp
+    model/predict/device_share_test.cpp
     model/predict/factor_draws_test.cpp
     model/report/interval_test.cpp
     model/base/digest_test.cpp

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,21 @@ struct ProfileFile {
 
 ProfileFile read_profiles(const std::string& path) {
   return {path, model::parse_profiles_json(read_file(path), path)};
+}
+
+// The profile of `file` with `threads` within `share`, if one is given. Emulated devices compute
+// with the fewest threads, so their share slows them down: `is_slowed` already by the cluster.
+DeviceProfile file_profile(const ProfileFile& file, std::optional<int> threads, bool emulated,
+                           const model::DeviceShare* share, bool is_slowed) {
+  if (share == nullptr) return with_threads(file.profiles, threads, emulated, file.path);
+  if (emulated) {
+    const DeviceProfile& whole = with_threads(file.profiles, threads, emulated, file.path);
+    if (is_slowed) return whole;
+    return slowed(whole, static_cast<double>(share->cores) / static_cast<double>(cores_of(*share)));
+  }
+  if (!threads) return with_share(file.profiles, *share);
+  const DeviceProfile& given = with_threads(file.profiles, threads, emulated, file.path);
+  return with_share(std::span(&given, 1), *share);
 }
 
 // A number of blocks or layers, or a word for one or for the planner's choice.
@@ -101,8 +117,10 @@ std::vector<std::string> profile_files(const Options& options, const model::Clus
   return files;
 }
 
-std::vector<DeviceProfile> device_profiles(const Options& options, const model::Cluster& cluster,
-                                           const std::map<std::string, std::string>& processors) {
+std::vector<DeviceProfile> device_profiles(
+    const Options& options, const model::Cluster& cluster,
+    const std::map<std::string, std::string>& processors,
+    const std::map<std::string, model::DeviceShare>& shares) {
   const std::vector<std::string> given = profile_files(options, cluster);
   if (given.empty()) options.refuse({"threads"}, "without '--profile', whose threads it chooses");
   std::optional<int> threads;
@@ -141,10 +159,15 @@ std::vector<DeviceProfile> device_profiles(const Options& options, const model::
                   << "' was measured by this project; its stated speeds are used\n";
       }
     }
+    const auto found = shares.find(cluster.devices()[i].name);
+    const model::DeviceShare* const share = found == shares.end() ? nullptr : &found->second;
+    // `tandem run` takes the number of threads from the profile.
+    if (!file && share != nullptr && cores_of(*share) < share->cores)
+      profiles[i].threads = static_cast<int>(cores_of(*share));
     if (!file) continue;
     const double slowdown = cluster.devices()[i].slowdown;
     const bool emulated = slowdown != 1.0 || (!own[i] && own.size() > 1);
-    profiles[i] = slowed(with_threads(file->profiles, threads, emulated, file->path), slowdown);
+    profiles[i] = slowed(file_profile(*file, threads, emulated, share, slowdown != 1.0), slowdown);
   }
   return profiles;
 }

@@ -10,6 +10,7 @@
 
 #include "cli/flags/options.hpp"
 #include "model/graph/release_rule.hpp"
+#include "model/predict/device_share.hpp"
 #include "model/transformer/wire_format.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/plan/decode_moves.hpp"
@@ -38,10 +39,12 @@ struct WantedDevices {
 // names one (cli/files/reference_processors.hpp), else nominal, with the program's memory as
 // stated. Of several numbers of threads `--threads`; without it the most that were measured, but
 // the fewest for a device that others share its machine with: one that is slowed down, or one of
-// several with the same profile.
+// several with the same profile. Devices with one of `shares` have profiles within it
+// (model/predict/device_share.hpp); computing of one that is emulated is slowed down instead.
 [[nodiscard]] std::vector<model::DeviceProfile> device_profiles(
     const Options& options, const model::Cluster& cluster,
-    const std::map<std::string, std::string>& processors);
+    const std::map<std::string, std::string>& processors,
+    const std::map<std::string, model::DeviceShare>& shares);
 // `--window`, `--retain`; as few devices as hold it keep weights in memory unless a window is
 // given.
 [[nodiscard]] planner::WindowRequest window_of(const Options& options,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/flags/cache_type.hpp"
+#include "cli/flags/fit_flags.hpp"
 #include "cli/flags/loss.hpp"
 #include "cli/flags/platform_flags.hpp"
 #include "cli/flags/prompt.hpp"
@@ -42,7 +43,10 @@ Syntax plan_syntax() {
           {{"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
            kHostsFlag,
            kDefaultFlag,
-           {"model", "M", "model folder, GGUF file, config.json, or known name (required)"},
+           kShareFlag,
+           {"model", "M",
+            "model folder, GGUF file, config.json, or known name (required, but with --fit model)"},
+           kFitFlag,
            {"dtype", "TYPE",
             "weights kept in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k, or a mix, "
             "q4_k_m or q5_k_m; to plan only also fp8, mxfp4, nvfp4, as published [f32; as a GGUF "
@@ -141,7 +145,7 @@ Syntax plan_syntax() {
            {"json", "", "print JSON: what the table shows; without --out the plan"},
            {"quiet", "", "print no table: the exit code tells whether there is a plan"}},
       .common = {"platform", "model", "dtype", "strategy", "objective", "seconds", "prompt-tokens",
-                 "new-tokens", "workload", "profile", "out", "json", "help"},
+                 "new-tokens", "workload", "fit", "profile", "out", "json", "help"},
       .examples =
           "  tandem plan --platform home4 --model llama-3.1-8b --dtype q4_k_m\n"
           "  tandem plan --platform home4 --model gpt2-l --objective ttft --out plan.json\n"

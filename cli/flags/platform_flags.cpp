@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "model/base/word_list.hpp"
+#include "model/predict/device_share.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -31,6 +32,14 @@ sim::PlatformOptions platform_options(const Options& options, bool has_devices) 
       throw Usage("flag '--default': '" + text + "' is a second value, expected one; remove one");
   }
   if (!has_devices) return reading;
+  for (const std::string& text : options.all("share")) {
+    const std::size_t equals = text.rfind('=');
+    if (equals == std::string::npos)
+      throw Usage("flag '--share': '" + text + "', expected HOST=SHARE, as laptop=0.5");
+    const double share = model::parse_share(text.substr(equals + 1), "flag '--share': " + text);
+    if (!reading.shares.emplace(text.substr(0, equals), share).second)
+      throw Usage("flag '--share': '" + text + "' is a second value, expected one; remove one");
+  }
   const std::string devices = options.text_or("devices", "all");
   if (devices == "all" || devices == "fewest") return reading;
   reading.used = parts_of(devices);

@@ -1,6 +1,6 @@
 #pragma once
 
-// `--hosts` and `--default`: how a platform file is read.
+// `--hosts`, `--default` and `--share`: how a platform file is read.
 
 #include <string>
 
@@ -18,8 +18,14 @@ inline constexpr Flag kDefaultFlag{
     "memory=16GiB [memory=8GiB, memory_bandwidth=10GBps, no disk]",
     true};
 
-// What `--hosts`, `--default` and, if the command has it, `--devices` say. Throws Usage for a
-// malformed or repeated default.
+inline constexpr Flag kShareFlag{
+    "share", "HOST=S",
+    "use no more than this share of a host's memory and cores, above 0 and at most 1, as "
+    "laptop=0.5 [tandem:share of the platform, else 1]",
+    true};
+
+// What `--hosts`, `--default` and, if the command has devices, `--devices` and `--share` say.
+// Throws Usage for a malformed or repeated default or share, Error for a share out of range.
 [[nodiscard]] sim::PlatformOptions platform_options(const Options& options,
                                                     bool has_devices = false);
 

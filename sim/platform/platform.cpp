@@ -9,6 +9,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "sim/platform/flat_reader.hpp"
 #include "sim/platform/graph_reader.hpp"
 #include "sim/platform/host_patterns.hpp"
@@ -79,6 +80,23 @@ model::Cluster narrowed(const model::Cluster& cluster, const std::vector<std::st
           std::move(edges)};
 }
 
+// Limits the devices to their shares.
+void cap(Platform& platform, const std::map<std::string, double>& shares) {
+  for (const model::Device& device : platform.cluster.devices()) {
+    const auto found = shares.find(device.name);
+    if (found == shares.end() || found->second == 1.0) continue;
+    platform.shares.emplace(device.name,
+                            model::DeviceShare{.share = found->second, .cores = device.cores});
+  }
+  if (platform.shares.empty()) return;
+  platform.uncapped = platform.cluster;
+  platform.cluster = model::with_devices(platform.cluster, [&](model::Device& device) {
+    const auto found = platform.shares.find(device.name);
+    if (found != platform.shares.end())
+      device = model::with_share(std::move(device), found->second);
+  });
+}
+
 }  // namespace
 
 Platform read_platform(const std::string& path, const PlatformOptions& options) {
@@ -89,13 +107,15 @@ Platform read_platform(const std::string& path, const PlatformOptions& options) 
     const Profiles profiles(document, std::filesystem::path(path).parent_path().string());
     const std::string seen = hidden_from_simgrid(document, text);
     Defaults defaults;
-    const Assumed assumed{options.defaults, &defaults};
+    std::map<std::string, double> shares;
+    const Assumed assumed{options.defaults, &defaults, &shares};
     const bool whole = is_graph(document);
     std::optional<GraphParts> parts;
     if (whole) parts = read_graph(document, profiles, assumed);
     const bool flat = !parts;
     if (flat) {
       defaults = {};
+      shares.clear();
       parts = read_flat(document, profiles, assumed, seen,
                         options.hosts.empty() ? HostPatterns{.patterns = options.used,
                                                              .flag = "--devices or --master"}
@@ -117,6 +137,11 @@ Platform read_platform(const std::string& path, const PlatformOptions& options) 
     const std::size_t hosts =
         flat && options.hosts.empty() ? parts->hosts : cluster.devices().size();
     Platform platform{std::move(cluster), defaults.lines(), hosts, std::move(parts->processors)};
+    for (const auto& [device, share] : options.shares) {
+      static_cast<void>(platform.cluster.find(device));
+      shares.insert_or_assign(device, share);
+    }
+    cap(platform, shares);
     if (document.root("platform").child("config"))
       platform.defaults.push_back("<config> ignored: tandem sets SimGrid's options");
     return platform;

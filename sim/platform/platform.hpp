@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/cluster/cluster.hpp"
+#include "model/predict/device_share.hpp"
 
 namespace tandem::sim {
 
@@ -16,6 +18,9 @@ struct Platform {
   std::vector<std::string> defaults;  // one line for each assumed value, with its devices
   std::size_t hosts = 0;  // that the caller may use; `cluster` may have only those it does
   std::map<std::string, std::string> processors{};  // by device, of those that name theirs
+  // By device, of those that have one below 1: `cluster` has what their share leaves.
+  std::map<std::string, model::DeviceShare> shares{};
+  std::optional<model::Cluster> uncapped{};  // `cluster` without shares, if there are some
 };
 
 struct PlatformOptions {
@@ -27,15 +32,18 @@ struct PlatformOptions {
   std::vector<std::string> used{};
   // Values for devices whose file states none: memory, memory_bandwidth, disk_bandwidth.
   std::map<std::string, std::string> defaults{};
+  // Shares of devices (model/predict/device_share.hpp), instead of the file's.
+  std::map<std::string, double> shares{};
 };
 
 // Reads and checks a SimGrid platform file. Extensions are <prop>s of a <host>: "tandem:memory",
-// "tandem:memory_bandwidth", "tandem:disk_bandwidth", "tandem:slowdown" (values with units) and
-// "tandem:processor" (a name), all optional. Any other <prop id="tandem:..."> is an error. SimGrid
+// "tandem:memory_bandwidth", "tandem:disk_bandwidth", "tandem:slowdown" (values with units),
+// "tandem:share" (of memory and cores, above 0 and at most 1) and "tandem:processor" (a name), all
+// optional. Any other <prop id="tandem:..."> is an error. SimGrid
 // itself loads the file in a forked child with a timeout. A file of one zone of hosts, routers,
 // links and routes keeps its graph, and SimGrid's routes must agree; any other is read as SimGrid
 // flattens it. Throws Error: file:line, subject, value, expected, remedy;
-// for a name or pattern that no host has, too.
+// for a name or pattern that no host has, too, and for a share of no host.
 [[nodiscard]] Platform read_platform(const std::string& path, const PlatformOptions& options = {});
 
 }  // namespace tandem::sim

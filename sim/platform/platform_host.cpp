@@ -15,6 +15,7 @@
 #include "model/base/limits.hpp"
 #include "model/base/plain_text.hpp"
 #include "model/base/quantity_text.hpp"
+#include "model/predict/device_share.hpp"
 #include "sim/platform/xml_values.hpp"
 
 namespace tandem::sim {
@@ -166,6 +167,10 @@ void set_values(const XmlDocument& document, xml_node at,
   } else {
     assumed.defaults->note("tandem:slowdown assumed to be 1", device.name);
   }
+  if (const auto share = take("share")) {
+    const double part = model::parse_share(share->text, share->subject);
+    if (assumed.shares != nullptr) assumed.shares->emplace(device.name, part);
+  }
   if (const auto processor = take("processor")) {
     if (const std::string fault = model::fault_of_name(processor->text); !fault.empty()) {
       document.fail(processor->at, "of host " + device.name + " " + fault +
@@ -179,7 +184,8 @@ void set_values(const XmlDocument& document, xml_node at,
         place_of(at, id),
         (place_of(at, id) == at ? "has property " + id : "of host " + device.name) +
             " is unknown, expected tandem:memory, tandem:memory_bandwidth, "
-            "tandem:disk_bandwidth, tandem:processor or tandem:slowdown; correct its name");
+            "tandem:disk_bandwidth, tandem:processor, tandem:share or tandem:slowdown; correct its "
+            "name");
   }
   const auto fastest =
       std::ranges::max_element(disks, {}, [](const DiskValues& one) { return one.read.value(); });

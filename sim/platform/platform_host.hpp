@@ -25,8 +25,9 @@ class Defaults {
 
 // What each device's values come from, if the file does not state them.
 struct Assumed {
-  std::map<std::string, std::string> values{};  // of the user: memory, memory_bandwidth, ...
-  Defaults* defaults = nullptr;                 // where the values that were assumed are listed
+  std::map<std::string, std::string> values{};      // of the user: memory, memory_bandwidth, ...
+  Defaults* defaults = nullptr;                     // where the values that were assumed are listed
+  std::map<std::string, double>* shares = nullptr;  // where tandem:share goes, by device
 };
 
 // A host's <disk>.
@@ -38,7 +39,8 @@ struct DiskValues {
 // Sets the values of `device`, whose name, cores and speed are set, from its properties and disks:
 // "tandem:memory" and so on, else `memory` or `ram` as other programs write them, else `assumed`,
 // else a stated default (docs/decisions/0003-simgrid.md). A processor that it names goes to
-// `processors`, under the device's name. `at` is the element of errors. Throws Error as
+// `processors`, under the device's name, and a share to `assumed.shares`: values are those of the
+// whole device. `at` is the element of errors. Throws Error as
 // parse_platform_xml.
 void set_values(const XmlDocument& document, pugi::xml_node at,
                 const std::map<std::string, std::string>& properties,

@@ -3,10 +3,12 @@
 // The file that `tandem plan` writes: a plan and the requests that it was made for.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "model/predict/device_share.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/serving/planned_service.hpp"
 
@@ -24,11 +26,14 @@ struct PlanFile {
   Plan plan;
   std::optional<PlannedService> service{};  // absent: one request, of Plan::workload
   std::optional<SearchCut> search{};        // absent: the search was made to the end
+  // Of devices that are used in part, by name: the plan's cluster has what their share leaves.
+  std::map<std::string, model::DeviceShare> shares{};
   bool operator==(const PlanFile&) const = default;
 };
 
 // Returns JSON as to_json(plan), plus the service: `samples`, or `file`, `sha256`, `raw_prompts`
-// and `requests` in `workload`, and `policy`, `chunk` and `in_flight`; and `search`. Throws Error
+// and `requests` in `workload`, and `policy`, `chunk` and `in_flight`; `search`; and
+// `shares`. Throws Error
 // if the file would exceed the limit of plan files.
 [[nodiscard]] std::string to_json(const PlanFile& file);
 // Returns both parts, validated. Throws Error as parse_plan_json does, which reads the plan alone.

@@ -350,11 +350,30 @@ SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluste
 }
 
 Plan read_plan(const JsonValue& root, const std::string& source) {
-  root.expect_keys({"schema",         "strategy",  "partition",  "allreduce",        "layout",
-                    "tiles",          "model",     "cluster",    "master",           "workload",
-                    "capacity",       "release",   "devices",    "group_strategy",   "decode_moves",
-                    "gather_weights", "wire",      "candidates", "sparse_attention", "policy",
-                    "chunk",          "in_flight", "search"});
+  root.expect_keys({"schema",
+                    "strategy",
+                    "partition",
+                    "allreduce",
+                    "layout",
+                    "tiles",
+                    "model",
+                    "cluster",
+                    "master",
+                    "workload",
+                    "capacity",
+                    "release",
+                    "devices",
+                    "group_strategy",
+                    "decode_moves",
+                    "gather_weights",
+                    "wire",
+                    "candidates",
+                    "sparse_attention",
+                    "policy",
+                    "chunk",
+                    "in_flight",
+                    "search",
+                    "shares"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -415,6 +434,31 @@ std::optional<SearchCut> read_search(const model::JsonValue& root) {
           search->at("evaluations").integer(0, std::numeric_limits<std::int64_t>::max())};
 }
 
+std::map<std::string, model::DeviceShare> read_shares(const model::JsonValue& root,
+                                                      const model::Cluster& cluster) {
+  std::map<std::string, model::DeviceShare> shares;
+  const auto all = root.find("shares");
+  if (!all) return shares;
+  std::size_t known = 0;
+  for (const model::Device& device : cluster.devices()) {
+    const auto one = all->find(device.name);
+    if (!one) continue;
+    ++known;
+    one->expect_keys({"share", "cores"});
+    const model::DeviceShare share{.share = one->at("share").number(0.0, 1.0),
+                                   .cores = one->at("cores").integer(1, limits::kCores)};
+    if (!(share.share > 0.0) || share.share >= 1.0)
+      one->at("share").fail("a number above 0 and below 1");
+    if (model::cores_of(share) != device.cores)
+      one->at("cores").fail("of which the share is the " + std::to_string(device.cores) +
+                            " cores of the device");
+    shares.emplace(device.name, share);
+  }
+  if (known != all->json().size() || known == 0)
+    all->fail("shares of devices of the plan alone, at least one");
+  return shares;
+}
+
 }  // namespace
 
 PlanFile parse_plan_file(std::string_view text, std::string_view source) {
@@ -425,6 +469,7 @@ PlanFile parse_plan_file(std::string_view text, std::string_view source) {
     PlanFile file{.plan = read_plan(document.root(), document.source()),
                   .service = read_planned_service(document.root()),
                   .search = read_search(document.root())};
+    file.shares = read_shares(document.root(), file.plan.cluster);
     if (file.service) file.service->validate(file.plan);
     return file;
   } catch (const Error& error) {

@@ -444,4 +444,53 @@ TEST_CASE("sim/platform: names in all of the world's letters are kept apart") {
   CHECK(error_of(file.path()) == "none");
 }
 
+TEST_CASE("sim/platform: a share limits memory and cores, and an option replaces the file's") {
+  Pair pair;
+  const std::string open =
+      "<host id=\"b\" speed=\"2Gf\" core=\"4\">"
+      "<prop id=\"tandem:memory\" value=\"4GB\"/>";
+  pair.b = open + "</host>";
+  const model::Cluster whole = read_platform(TemporaryFile(pair.text()).path()).cluster;
+  const auto with = [&](const std::string& share) {
+    Pair capped = pair;
+    capped.b = open + "<prop id=\"tandem:share\" value=\"" + share + "\"/></host>";
+    return capped.text();
+  };
+  const TemporaryFile half(with("0.5"));
+  const Platform read = read_platform(half.path());
+  const model::Device& b = read.cluster.devices()[1];
+  CHECK(b.memory.value() == 2e9);
+  CHECK(b.cores == 2);
+  CHECK(b.flop_rate.value() == 4e9);
+  CHECK(b.memory_bandwidth.value() == doctest::Approx(5e9));
+  CHECK(read.cluster.devices()[0] == whole.devices()[0]);
+  CHECK(read.shares.at("b") == model::DeviceShare{.share = 0.5, .cores = 4});
+  REQUIRE(read.uncapped);
+  CHECK(*read.uncapped == whole);
+  SUBCASE("the option wins, and 1 changes nothing") {
+    const Platform quarter = read_platform(half.path(), {.shares = {{"b", 0.25}}});
+    CHECK(quarter.cluster.devices()[1].memory.value() == 1e9);
+    const Platform all = read_platform(half.path(), {.shares = {{"b", 1.0}}});
+    CHECK(all.cluster == whole);
+    CHECK(all.shares.empty());
+    CHECK_FALSE(all.uncapped);
+  }
+  SUBCASE("out of range, unknown hosts and links are refused by name") {
+    for (const char* const share : {"0", "1.5", "-1", "50%", "half"}) {
+      CAPTURE(share);
+      const TemporaryFile odd(with(share), "_odd.xml");
+      const std::string error = error_of(odd.path());
+      CHECK(error.find("host b") != std::string::npos);
+      CHECK(error.find(share) != std::string::npos);
+      CHECK(error.find("above 0 and at most 1") != std::string::npos);
+    }
+    try {
+      static_cast<void>(read_platform(half.path(), {.shares = {{"c", 0.5}}}));
+      FAIL("a share of no host");
+    } catch (const Error& error) {
+      CHECK(std::string(error.what()).find("'c'") != std::string::npos);
+    }
+  }
+}
+
 }  // namespace tandem::sim::platform_test

@@ -1,0 +1,494 @@
+#include "advice/fit.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <utility>
+
+#include "advice/lack.hpp"
+#include "advice/settings.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/graph/memory.hpp"
+#include "model/graph/storage.hpp"
+#include "planner/collective/proximity.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/plan/capacity.hpp"
+#include "planner/search/device_choice.hpp"
+#include "planner/strategy/common/lowering.hpp"
+
+namespace tandem::study {
+namespace {
+
+using model::Bytes;
+using model::DeviceIndex;
+using planner::Plan;
+using planner::Request;
+using planner::Strategy;
+
+// Of larger subsets, so many of the devices with most memory, and the first, may be master.
+constexpr std::size_t kMostMasters = 8;
+
+// Of a placement, quick: the first plan with the strategy's default sums; thorough: those of all
+// sums, in the layouts that make_plan chooses among.
+enum class Depth : std::uint8_t { quick, thorough };
+
+struct Placement {
+  const Strategy* strategy = nullptr;  // null: the request's
+  bool gathers_weights = false;
+  std::vector<bool> used{};  // by DeviceIndex
+  DeviceIndex master = 0;
+};
+
+model::Share everything(const model::Transformer& t) {
+  const auto whole = [](std::int64_t size) {
+    return model::Range{0, static_cast<std::int32_t>(size)};
+  };
+  return {.layers = whole(t.layers),
+          .heads = whole(t.heads),
+          .columns = whole(t.intermediate),
+          .embedding = true,
+          .head = true};
+}
+
+double cache_bytes(const Request& request) {
+  const planner::Capacity capacity = larger(request.workload.capacity(), request.capacity);
+  const double blocks = static_cast<double>(capacity.positions) / model::kCacheBlock;
+  return blocks *
+         static_cast<double>(model::cache_block_bytes(request.model, everything(request.model)));
+}
+
+bool streams(const Request& request) { return request.window.blocks != 0; }
+
+// Checks placements, and counts and limits the checks.
+class Checker {
+ public:
+  Checker(const FitQuestion& question, FitEffort& effort)
+      : question_(&question),
+        effort_(&effort),
+        request_(question.request),
+        profiles_(profiles_of(question.request)) {
+    request_.profiles = profiles_;
+    if (request_.memory_limit) {
+      for (const model::Device& device : request_.cluster.devices())
+        memory_.push_back(std::min(device.memory, *request_.memory_limit).value());
+    } else {
+      for (const model::Device& device : request_.cluster.devices())
+        memory_.push_back(device.memory.value());
+    }
+    quick_.interrupt();
+    measure();
+  }
+
+  [[nodiscard]] std::size_t devices() const { return memory_.size(); }
+  [[nodiscard]] const Request& request() const { return request_; }
+  [[nodiscard]] double memory(DeviceIndex d) const { return memory_[static_cast<std::size_t>(d)]; }
+
+  // Changes what is asked.
+  void set_workload(const planner::Workload& workload) {
+    request_.workload = workload;
+    measure();
+  }
+  void set_model(const model::Transformer& model, const planner::Workload& workload) {
+    request_.model = model;
+    set_workload(workload);
+  }
+
+  // Returns whether the checks must end with the best so far.
+  bool ended() {
+    if (question_->effort == nullptr || !question_->effort->ended()) return false;
+    effort_->complete = false;
+    return true;
+  }
+
+  // Returns whether memory may suffice: false only if no plan can exist.
+  [[nodiscard]] bool may_fit(const Placement& at) const {
+    if (streams(request_)) return true;
+    double room = 0.0;
+    for (std::size_t d = 0; d < memory_.size(); ++d) {
+      if (!at.used[d]) continue;
+      const double own = memory_[d] - profiles_[d].program_bytes;
+      if (at.strategy != nullptr && at.strategy->sharding.replicates() && !at.gathers_weights &&
+          own < layer_bytes_)
+        return false;
+      room += own;
+    }
+    return room >= weight_bytes_ + cache_bytes_;
+  }
+
+  Fit check(const Placement& at, Depth depth) {
+    ++effort_->checks;
+    if (question_->effort != nullptr) {
+      const planner::EffortScope scope(*question_->effort);
+      planner::count_evaluation();
+    }
+    planner::SearchEffort unlimited;
+    const planner::EffortScope scope(depth == Depth::quick ? quick_ : unlimited);
+    Fit fit = planned(at, false);
+    const bool may_have_other_sums =
+        at.strategy != nullptr && at.strategy->sharding.has_collective();
+    if (!fit.plan && depth == Depth::thorough && may_have_other_sums) {
+      Fit other = planned(at, true);
+      if (other.plan) fit = std::move(other);
+    }
+    if (fit.plan && question_->effort != nullptr) question_->effort->has_plan();
+    return fit;
+  }
+
+  // Why not even the devices together hold the request; empty if they may.
+  [[nodiscard]] std::string shortage(const std::vector<bool>& used) const {
+    if (streams(request_)) return "";
+    double needed = weight_bytes_ + cache_bytes_;
+    double programs = 0.0;
+    double has = 0.0;
+    for (std::size_t d = 0; d < memory_.size(); ++d) {
+      if (!used[d]) continue;
+      programs += profiles_[d].program_bytes;
+      has += memory_[d];
+    }
+    needed += programs;
+    const auto count = std::ranges::count(used, true);
+    if (needed <= has) return "";
+    const std::string who = count == 1 ? "device '" +
+                                             request_.cluster
+                                                 .devices()[static_cast<std::size_t>(
+                                                     std::ranges::find(used, true) - used.begin())]
+                                                 .name +
+                                             "' lacks "
+                                       : "the " + std::to_string(count) + " devices together lack ";
+    return who + to_text(Bytes{needed - has}) + ": " + (count == 1 ? "needs" : "need") +
+           " at least " + to_text(Bytes{needed}) + " (weights " + to_text(Bytes{weight_bytes_}) +
+           ", KV cache " + to_text(Bytes{cache_bytes_}) + ", program " + to_text(Bytes{programs}) +
+           "), " + (count == 1 ? "has " : "have ") + to_text(Bytes{has});
+  }
+
+  void report(const std::string& best) const {
+    if (question_->progress) question_->progress(best);
+  }
+
+ private:
+  void measure() {
+    weight_bytes_ = model::weight_bytes(request_.model, everything(request_.model));
+    model::Share layers = everything(request_.model);
+    layers.embedding = false;
+    layers.head = false;
+    layer_bytes_ = model::weight_bytes(request_.model, layers);
+    cache_bytes_ = cache_bytes(request_);
+  }
+
+  // The plan of a placement, with the strategy's default sums or any.
+  [[nodiscard]] Fit planned(const Placement& at, bool any_sums) const {
+    const auto first_line = [](const std::string& text) { return text.substr(0, text.find('\n')); };
+    Request request = request_;
+    if (at.strategy != nullptr) {
+      request.strategy = at.strategy->name;
+      request.partition = std::string(planner::kAutoPartition);
+      request.allreduce.reset();
+      if (any_sums) request.allreduce = std::string(planner::kAutoAllreduce);
+      request.tiles.reset();
+      request.gather_weights = at.gathers_weights;
+      request.window.search = false;
+      request.master = request.cluster.devices()[static_cast<std::size_t>(at.master)].name;
+    } else if (request.master.empty()) {
+      request.master = request.cluster.devices()[static_cast<std::size_t>(at.master)].name;
+    }
+    request.objective = planner::Objective::request;
+    try {
+      auto made = fit_prompt(planner::for_devices(std::move(request), at.used), question_->reading);
+      if (auto* const found = std::get_if<FittingPlan>(&made))
+        return {.plan = std::move(found->plan), .chunk = found->chunk};
+      return {.reason = first_line(std::get<planner::Infeasible>(made).reason)};
+    } catch (const Error& error) {
+      if (at.strategy == nullptr) throw;
+      return {.reason = first_line(error.what())};
+    }
+  }
+
+  const FitQuestion* question_;
+  FitEffort* effort_;
+  Request request_;
+  std::vector<model::DeviceProfile> profiles_;
+  std::vector<double> memory_{};  // by device
+  double weight_bytes_ = 0.0;     // of the whole model
+  double layer_bytes_ = 0.0;      // of all layers
+  double cache_bytes_ = 0.0;      // of all keys and values
+  planner::SearchEffort quick_;   // has ended: the first plan is enough
+};
+
+// The placements of a question, by number of devices.
+class Placements {
+ public:
+  Placements(const FitQuestion& question, const Checker& checker, FitEffort& effort)
+      : question_(&question), checker_(&checker) {
+    const std::size_t count = checker.devices();
+    const Request& request = checker.request();
+    named_ =
+        request.master.empty() ? std::nullopt : std::optional(request.cluster.find(request.master));
+    near_ = planner::proximity(request.cluster, named_.value_or(0)).order;
+    large_ = near_;
+    std::ranges::stable_sort(large_, [&](DeviceIndex a, DeviceIndex b) {
+      return checker.memory(a) > checker.memory(b);
+    });
+    effort.all_subsets = count <= kMostSubsetDevices;
+    all_subsets_ = effort.all_subsets;
+  }
+
+  [[nodiscard]] std::size_t devices() const { return near_.size(); }
+  [[nodiscard]] std::vector<bool> everyone() const { return std::vector<bool>(near_.size(), true); }
+
+  // The placements on `count` devices: sets near the master first. Of sets whose devices have the
+  // same memory, in order, the first alone.
+  [[nodiscard]] std::vector<Placement> of_size(std::size_t count) {
+    std::vector<Placement> all;
+    std::set<std::vector<double>> seen;
+    for (const std::vector<bool>& used : subsets(count)) {
+      for (const DeviceIndex master : masters(used)) {
+        std::vector<double> key{static_cast<double>(position(used, master))};
+        for (std::size_t d = 0; d < used.size(); ++d) {
+          if (!used[d]) continue;
+          key.push_back(checker_->memory(static_cast<DeviceIndex>(d)));
+          key.push_back(checker_->request().profiles[d].program_bytes);
+        }
+        if (seen.insert(std::move(key)).second) add(used, master, all);
+      }
+    }
+    return all;
+  }
+
+  // All placements, those of most devices first.
+  [[nodiscard]] std::vector<Placement> all() {
+    std::vector<Placement> placements;
+    if (!question_->any_strategy) return of_size(devices());
+    for (std::size_t count = devices(); count >= 1; --count) {
+      std::vector<Placement> some = of_size(count);
+      std::ranges::move(some, std::back_inserter(placements));
+    }
+    return placements;
+  }
+
+ private:
+  static std::ptrdiff_t position(const std::vector<bool>& used, DeviceIndex d) {
+    return std::count(used.begin(), used.begin() + d, true);
+  }
+
+  void add(const std::vector<bool>& used, DeviceIndex master, std::vector<Placement>& all) const {
+    if (!question_->any_strategy) {
+      all.push_back({.used = used, .master = master});
+      return;
+    }
+    const bool alone = std::ranges::count(used, true) == 1;
+    for (const Strategy& strategy : planner::strategies()) {
+      if (strategy.sharding.is_local() != alone) continue;
+      all.push_back({.strategy = &strategy, .used = used, .master = master});
+      if (strategy.sharding.gather_weights && !streams(checker_->request()))
+        all.push_back(
+            {.strategy = &strategy, .gathers_weights = true, .used = used, .master = master});
+    }
+  }
+
+  // Of a named strategy that every plan without a named master uses: the first device.
+  [[nodiscard]] std::vector<DeviceIndex> masters(const std::vector<bool>& used) const {
+    std::vector<DeviceIndex> all;
+    const auto is_used = [&](DeviceIndex d) { return used[static_cast<std::size_t>(d)]; };
+    if (named_) {
+      if (is_used(*named_)) all.push_back(*named_);
+      return all;
+    }
+    const auto first = static_cast<DeviceIndex>(std::ranges::find(used, true) - used.begin());
+    all.push_back(first);
+    if (!question_->any_strategy) return all;
+    for (const DeviceIndex d : large_) {
+      if (is_used(d) && d != first && all.size() < kMostMasters) all.push_back(d);
+    }
+    return all;
+  }
+
+  // The sets of `count` devices, those near the master first.
+  [[nodiscard]] std::vector<std::vector<bool>> subsets(std::size_t count) const {
+    std::vector<std::pair<std::size_t, std::vector<bool>>> ranked;
+    const std::size_t n = near_.size();
+    if (all_subsets_) {
+      for (std::uint32_t bits = 1; bits < (1U << n); ++bits) {
+        if (static_cast<std::size_t>(std::popcount(bits)) != count) continue;
+        std::vector<bool> used(n, false);
+        std::size_t distance = 0;
+        for (std::size_t rank = 0; rank < n; ++rank) {
+          if ((bits >> rank & 1U) == 0) continue;
+          used[static_cast<std::size_t>(near_[rank])] = true;
+          distance += rank;
+        }
+        ranked.emplace_back(distance, std::move(used));
+      }
+    } else {
+      for (const std::vector<DeviceIndex>* const order : {&near_, &large_}) {
+        std::vector<bool> used(n, false);
+        if (named_) used[static_cast<std::size_t>(*named_)] = true;
+        for (const DeviceIndex d : *order) {
+          if (static_cast<std::size_t>(std::ranges::count(used, true)) < count)
+            used[static_cast<std::size_t>(d)] = true;
+        }
+        ranked.emplace_back(ranked.size(), std::move(used));
+      }
+    }
+    std::ranges::stable_sort(ranked, {}, [](const auto& one) { return one.first; });
+    std::vector<std::vector<bool>> sets;
+    for (auto& [unused, used] : ranked) sets.push_back(std::move(used));
+    return sets;
+  }
+
+  const FitQuestion* question_;
+  const Checker* checker_;
+  std::optional<DeviceIndex> named_;
+  std::vector<DeviceIndex> near_;   // the master, then the others by proximity
+  std::vector<DeviceIndex> large_;  // most memory first
+  bool all_subsets_ = true;
+};
+
+// Returns the first of `placements` that fits; without one, why the first one does not.
+Fit first_of(const std::vector<Placement>& placements, Checker& checker) {
+  Fit none;
+  for (const Depth depth : {Depth::quick, Depth::thorough}) {
+    for (const Placement& at : placements) {
+      if (checker.ended()) return none;
+      if (!checker.may_fit(at)) continue;
+      Fit fit = checker.check(at, depth);
+      checker.report("");
+      if (fit.plan) return fit;
+      if (none.reason.empty()) none.reason = std::move(fit.reason);
+    }
+  }
+  return none;
+}
+
+}  // namespace
+
+double least_bytes(const Request& request, const std::vector<bool>& devices) {
+  const std::vector<model::DeviceProfile> profiles = profiles_of(request);
+  double bytes =
+      model::weight_bytes(request.model, everything(request.model)) + cache_bytes(request);
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    if (devices[d]) bytes += profiles[d].program_bytes;
+  }
+  return bytes;
+}
+
+Fit fits_somewhere(const FitQuestion& question, FitEffort& effort) {
+  Checker checker(question, effort);
+  Placements placements(question, checker, effort);
+  Fit fit = first_of(placements.all(), checker);
+  if (!fit.plan && fit.reason.empty()) fit.reason = checker.shortage(placements.everyone());
+  return fit;
+}
+
+LongestContext longest_context(const FitQuestion& question, std::int64_t least, std::int64_t most,
+                               const std::function<planner::Workload(std::int64_t)>& workload_of) {
+  require(least <= most, "longest_context: a range of contexts");
+  LongestContext longest{.tokens = least - 1};
+  Checker checker(question, longest.effort);
+  Placements placements(question, checker, longest.effort);
+  std::optional<Placement> best;
+  const std::vector<Placement> all = placements.all();
+  for (const Depth depth : {Depth::quick, Depth::thorough}) {
+    for (const Placement& at : all) {
+      if (longest.tokens == most || checker.ended()) break;
+      const auto check = [&](std::int64_t tokens) {
+        checker.set_workload(workload_of(tokens));
+        if (!checker.may_fit(at)) return false;
+        Fit fit = checker.check(at, depth);
+        if (fit.plan) {
+          longest.at = std::move(fit);
+          longest.tokens = tokens;
+          best = at;
+        }
+        checker.report(best ? std::to_string(longest.tokens) + " tokens" : "");
+        return best && longest.tokens == tokens;
+      };
+      if (!check(longest.tokens + 1)) continue;
+      for (std::int64_t above = most + 1; above - longest.tokens > 1 && !checker.ended();) {
+        const std::int64_t middle = longest.tokens + (above - longest.tokens) / 2;
+        if (!check(middle)) above = middle;
+      }
+    }
+  }
+  if (!best) longest.tokens = 0;
+  if (longest.tokens == most) return longest;
+  checker.set_workload(workload_of(best ? longest.tokens + 1 : least));
+  std::string reason = checker.shortage(best ? best->used : placements.everyone());
+  if (best && reason.empty() && !question.reading.best && longest.at.chunk == 0)
+    reason = lack_of(*longest.at.plan, workload_of(longest.tokens + 1));
+  if (best && reason.empty()) reason = checker.check(*best, Depth::quick).reason;
+  if (best) {
+    longest.beyond = std::move(reason);
+    return longest;
+  }
+  if (reason.empty()) {
+    for (const Placement& at : all) {
+      reason = checker.check(at, Depth::quick).reason;
+      if (!reason.empty()) break;
+    }
+  }
+  longest.at.reason = std::move(reason);
+  return longest;
+}
+
+FewestDevicesFit fewest_devices(const FitQuestion& question) {
+  FewestDevicesFit fewest;
+  Checker checker(question, fewest.effort);
+  Placements placements(question, checker, fewest.effort);
+  for (std::size_t count = 1; count <= placements.devices(); ++count) {
+    const std::vector<Placement> some = placements.of_size(count);
+    Fit fit = first_of(some, checker);
+    if (fit.plan) {
+      fewest.devices = count;
+      fewest.at = std::move(fit);
+      return fewest;
+    }
+    if (checker.ended()) return fewest;
+    // Those that have most memory are the likeliest.
+    std::string reason = std::move(fit.reason);
+    if (reason.empty() && !some.empty()) {
+      const auto memory = [&](const Placement& at) {
+        double sum = 0.0;
+        for (std::size_t d = 0; d < at.used.size(); ++d)
+          sum += at.used[d] ? checker.memory(static_cast<DeviceIndex>(d)) : 0.0;
+        return sum;
+      };
+      const auto largest = std::ranges::max_element(some, {}, memory);
+      reason = checker.shortage(largest->used);
+      if (reason.empty()) reason = checker.check(*largest, Depth::quick).reason;
+    }
+    if (count == placements.devices()) {
+      fewest.at.reason = std::move(reason);
+    } else {
+      fewest.fewer = std::move(reason);
+    }
+  }
+  return fewest;
+}
+
+FirstFit first_fit(const FitQuestion& question, const std::vector<FitOption>& options) {
+  FirstFit first;
+  Checker checker(question, first.effort);
+  Placements placements(question, checker, first.effort);
+  const std::vector<Placement> all = placements.all();
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (checker.ended()) return first;
+    checker.set_model(options[i].model, options[i].workload);
+    Fit fit = first_of(all, checker);
+    if (fit.plan) {
+      first.index = i;
+      first.at = std::move(fit);
+      return first;
+    }
+    std::string reason =
+        fit.reason.empty() ? checker.shortage(placements.everyone()) : std::move(fit.reason);
+    if (i + 1 < options.size()) {
+      first.before = options[i].name + ": " + reason;
+    } else {
+      first.at.reason = options[i].name + ": " + reason;
+    }
+  }
+  return first;
+}
+
+}  // namespace tandem::study

@@ -1,0 +1,33 @@
+#pragma once
+
+// The flags of `tandem plan` that depend on the strategy.
+
+#include <optional>
+#include <string>
+
+#include "cli/flags/options.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
+
+namespace tandem::cli {
+
+// What flags say of the strategy `chosen`, called `name`. Throws Usage for those without effect.
+struct StrategyFlags {
+  std::string groups{};
+  bool galaxy_groups = false;
+  std::optional<planner::DecodeMoves> moves{};  // nothing: the fastest
+  std::string with_split{};                     // the strategy of `--sp tp`
+  std::string sp{};
+  bool gathers = false;
+  std::string collective{};
+};
+
+[[nodiscard]] StrategyFlags strategy_flags(const Options& options, const planner::Strategy& chosen,
+                                           const std::string& name);
+
+// Returns why plans of these flags read prompts whole; empty: they may read them in chunks.
+// `bounded`: levels are chosen by their loss.
+[[nodiscard]] std::string only_whole(const planner::Request& request, const StrategyFlags& flags,
+                                     bool bounded);
+
+}  // namespace tandem::cli
