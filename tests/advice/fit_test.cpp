@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -160,6 +161,39 @@ TEST_CASE("advice/fit: with the best reading, the longest context is what it pla
     CHECK_FALSE(fits(next));
   }
   CHECK(limited >= 2);
+}
+
+TEST_CASE("advice/fit: a prompt that does not fit whole is in the longest context in chunks") {
+  test::RandomClusters random(11);
+  for (const std::string strategy : {"local", "pipeline", "tensor", "galaxy"}) {
+    CAPTURE(strategy);
+    Request request = request_for(random.cluster(strategy == "local" ? 1 : 2, 1e9, 1e9));
+    request.model.max_context = 4000;
+    request.strategy = strategy;
+    request.workload = lengths(1500);
+    const auto made = planner::make_plan(request);
+    REQUIRE(std::holds_alternative<Plan>(made));
+    double most = 0.0;
+    for (const planner::DevicePlan& device : std::get<Plan>(made).devices)
+      most = std::max(most, device.memory.total());
+    request.memory_limit = model::Bytes{most};
+    const auto longest = [&](const PromptReading& reading) {
+      return longest_context({.request = request, .any_strategy = false, .reading = reading}, 9,
+                             4000, lengths);
+    };
+    const LongestContext whole = longest({});
+    const LongestContext chunks = longest({.best = true});
+    CHECK(whole.at.chunk == 0);
+    CHECK(whole.tokens >= 1500);
+    CHECK(chunks.at.chunk > 0);
+    CHECK(chunks.tokens > whole.tokens + 200);
+    const auto fits = [&](std::int64_t context) {
+      request.workload = lengths(context);
+      return std::holds_alternative<PromptPlan>(plan_prompt(request, {.best = true}));
+    };
+    CHECK(fits(chunks.tokens));
+    if (chunks.tokens < 4000) CHECK_FALSE(fits(chunks.tokens + 1));
+  }
 }
 
 TEST_CASE("advice/fit: the fewest devices are those of all subsets, masters and strategies") {
