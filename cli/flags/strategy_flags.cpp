@@ -55,7 +55,8 @@ StrategyFlags strategy_flags(const Options& options, const planner::Strategy& ch
 std::string only_whole(const planner::Request& request, const StrategyFlags& flags, bool bounded) {
   if (flags.sp == "auto") return "with '--sp auto' prompts are read whole";
   if (!flags.moves) return "with '--decode-moves auto' prompts are read whole";
-  if (bounded) return "levels that are chosen by their loss read prompts whole";
+  if (request.sparse || bounded) return "levels attend within a whole prompt";
+  if (request.rounds.value_or(1) > 1) return "steps that go round several times are whole prompts";
   if (request.strategy != "auto" &&
       planner::find_strategy(request.strategy).sharding.splits_positions())
     return "strategy '" + request.strategy + "' parts its caches by one whole prompt";

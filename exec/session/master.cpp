@@ -308,6 +308,15 @@ planner::Workload workload_of(const GenerateOptions& options) {
           .new_tokens = options.new_tokens};
 }
 
+// Within what the plan reserves. One request may be longer than planned, as without chunks: every
+// device checks that it has the memory.
+planner::Capacity capacity_of(const planner::Plan& plan, const ServeOptions& serve) {
+  planner::Capacity capacity = planner::serving_capacity(plan, serve.steps);
+  if (serve.is_one)
+    capacity = larger(capacity, planner::least_capacity(serve.requests, serve.chunk));
+  return capacity;
+}
+
 }  // namespace
 
 void check_requests(const planner::Plan& plan, const GenerateOptions& options) {
@@ -319,8 +328,7 @@ void check_requests(const planner::Plan& plan, const GenerateOptions& options) {
   }
   const ServeOptions& serve = *options.serve;
   planner::check_serves_many(plan);
-  planner::check_capacity(serve.requests, serve.chunk,
-                          planner::serving_capacity(plan, serve.steps));
+  planner::check_capacity(serve.requests, serve.chunk, capacity_of(plan, serve));
 }
 
 Generation generate(const planner::Plan& plan, const GenerateOptions& options,
@@ -329,7 +337,7 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
   check_requests(plan, options);
   if (options.serve) {
     // Of the largest step of a prompt; room is made for it before the first request.
-    const planner::Capacity capacity = planner::serving_capacity(plan, options.serve->steps);
+    const planner::Capacity capacity = capacity_of(plan, *options.serve);
     const std::int64_t rows = std::min(capacity.rows, plan.model.max_context - 1);
     const RunOptions run{
         .workload = {.prompt_tokens = rows, .new_tokens = 1},

@@ -62,6 +62,23 @@ TEST_CASE("cli/chunk: one request in chunks is told and run as one request, with
   }
 }
 
+TEST_CASE("cli/chunk: a run may be longer than planned, as far as memory allows") {
+  const Chunks bench;
+  bench.must(
+      bench.plan_words({"--strategy", "pipeline", "--chunk", "5", "--out", "p.json", "--quiet"}));
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += "twelve chars";
+  const Words more{"--new-tokens", "20", "--prompt", text};
+  Words words{"run",   "p.json",    "--weights", "tiny",    "--cache",
+              "cache", "--emulate", "--pace",    "nominal", "--ignore-eos"};
+  words.insert(words.end(), more.begin(), more.end());
+  const Outcome chunks = bench.run(words);
+  REQUIRE_MESSAGE(chunks.code == 0, chunks.err);
+  CHECK(chunks.err.find("20 tokens, first after") != std::string::npos);
+  bench.must(bench.plan_words({"--strategy", "pipeline", "--out", "p.json", "--quiet"}));
+  CHECK(bench.run(words).out == chunks.out);
+}
+
 TEST_CASE("cli/chunk: auto is the default, and whole prompts are planned as before") {
   const Chunks bench;
   const auto plan = [&](const Words& more) {
@@ -91,6 +108,8 @@ TEST_CASE("cli/chunk: chunks that cannot be are refused") {
   refused({"--strategy", "csps", "--sp", "auto", "--chunk", "5"}, "'--chunk'");
   refused({"--strategy", "spread", "--decode-moves", "auto", "--chunk", "5"}, "'--chunk'");
   refused({"--strategy", "spread", "--chunk", "5"}, "'--chunk'");
+  refused({"--strategy", "csps", "--levels", "2", "--chunk", "5"}, "levels");
+  refused({"--strategy", "pipeline", "--rounds", "2", "--chunk", "5"}, "go round");
   refused({"--strategy", "pipeline", "--window", "2", "--chunk", "5"}, "'--chunk'");
 }
 
