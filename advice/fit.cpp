@@ -332,6 +332,7 @@ class Placements {
     }
     std::ranges::stable_sort(ranked, {}, [](const auto& one) { return one.first; });
     std::vector<std::vector<bool>> sets;
+    sets.reserve(ranked.size());
     for (auto& [unused, used] : ranked) sets.push_back(std::move(used));
     return sets;
   }
