@@ -308,12 +308,12 @@ planner::Workload workload_of(const GenerateOptions& options) {
           .new_tokens = options.new_tokens};
 }
 
-// Within what the plan reserves. One request may be longer than planned, as without chunks: every
+// Within what the plan reserves. One request may be longer than planned, in the same chunks: every
 // device checks that it has the memory.
 planner::Capacity capacity_of(const planner::Plan& plan, const ServeOptions& serve) {
   planner::Capacity capacity = planner::serving_capacity(plan, serve.steps);
-  if (serve.is_one)
-    capacity = larger(capacity, planner::least_capacity(serve.requests, serve.chunk));
+  const planner::Capacity need = planner::least_capacity(serve.requests, serve.chunk);
+  if (serve.is_one) capacity.positions = std::max(capacity.positions, need.positions);
   return capacity;
 }
 

@@ -118,6 +118,10 @@ TEST_CASE("cli/chunk: a plan in chunks has no room for a whole prompt, and says 
   bench.must(
       bench.plan_words({"--strategy", "pipeline", "--chunk", "5", "--out", "p.json", "--quiet"}));
   check_refused(bench, {"simulate", "p.json", "--chunk", "whole"}, 1, "read prompts in chunks");
+  check_refused(bench,
+                {"run", "p.json", "--weights", "tiny", "--cache", "cache", "--emulate", "--pace",
+                 "nominal", "--prompt", kPrompt, "--chunk", "whole", "--quiet"},
+                1, "read prompts in chunks");
 }
 
 }  // namespace tandem::test::prompt_chunks_command_test
