@@ -445,8 +445,7 @@ std::string why_first(const Choice& choice) {
       return "devices read their next layers from disk while the others compute";
     if (choice.contenders[0].chunk > 0 && choice.contenders[0].plan.cluster.size() > 1)
       return "devices work on different chunks of the prompt at the same time, and send one "
-             "message "
-             "a chunk";
+             "message a chunk";
     if (many)
       return "devices work on different requests at the same time, and send one message a step";
     return second.sharding.is_local()

@@ -27,7 +27,7 @@ struct Served {
   bool samples = false;      // the requests are samples of one
   std::string sha256{};      // of the workload file; empty: samples
   bool raw_prompts = false;  // special tokens in its texts were encoded as plain text
-  // One request, whose results are told as those of a run without a workload.
+  // Returns whether it is one request, which is reported like a request without a workload.
   [[nodiscard]] bool is_one() const { return samples && requests.size() == 1; }
 };
 

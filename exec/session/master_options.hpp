@@ -54,8 +54,7 @@ struct ServeOptions {
   const planner::Policy* policy = nullptr;
   std::int64_t chunk = 0;  // most rows of prompts in a step; 0: prompts are read whole
   std::int64_t steps = 0;  // in flight at most; 0: as many as the plan reserves memory for
-  // One request, whose prompt is read in chunks: its text is told piece by piece, and it may be
-  // longer than planned.
+  // One request: its text is streamed, and it may have more positions than the plan reserves.
   bool is_one = false;
   // Each token of a request as it is chosen; `last`: the request has ended.
   std::function<void(std::size_t request, std::int32_t token, bool last)> on_token;

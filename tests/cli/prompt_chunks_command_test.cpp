@@ -35,15 +35,15 @@ class Chunks : public Kitchen {
 
 }  // namespace
 
-TEST_CASE("cli/chunk: one request in chunks is told and run as one request, with the same tokens") {
+TEST_CASE("cli/chunk: one request in chunks is reported and run like a whole one, with the same tokens") {
   const Chunks bench;
   for (const std::string strategy : {"pipeline", "tensor", "galaxy"}) {
     CAPTURE(strategy);
     bench.must(bench.plan_words({"--strategy", strategy, "--out", "whole.json", "--quiet"}));
-    const std::string told = bench.good(
+    const std::string answer = bench.good(
         bench.plan_words({"--strategy", strategy, "--chunk", "5", "--out", "chunks.json"}));
-    CHECK(told.find("its prompt read in chunks of 5 tokens") != std::string::npos);
-    CHECK(told.find("First token after") != std::string::npos);
+    CHECK(answer.find("its prompt read in chunks of 5 tokens") != std::string::npos);
+    CHECK(answer.find("First token after") != std::string::npos);
 
     const std::string simulated = bench.good({"simulate", "chunks.json"});
     CHECK(simulated.find("23 prompt and 4 new tokens in chunks of 5") != std::string::npos);
