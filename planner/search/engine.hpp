@@ -42,7 +42,6 @@ class Alternatives;
 // as later ones often depend on the best so far: it never calls the search that called it.
 struct Axis {
   std::string_view name;
-  std::string_view flag;  // of `tandem plan`
   // Returns whether the draft leaves this axis to the search; if not, the engine skips it.
   bool (*applies)(const Draft& draft);
   // Offers at least one alternative.

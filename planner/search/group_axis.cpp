@@ -53,10 +53,8 @@ void walk_groups(const Draft& draft, Alternatives& all) {
 }  // namespace
 
 const Axis& group_axis() {
-  static constexpr Axis axis{.name = "all-reduce in groups",
-                             .flag = "--allreduce",
-                             .applies = groups_open,
-                             .walk = walk_groups};
+  static constexpr Axis axis{
+      .name = "all-reduce in groups", .applies = groups_open, .walk = walk_groups};
   return axis;
 }
 

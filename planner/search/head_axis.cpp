@@ -299,8 +299,7 @@ void walk_head(const Draft& draft, Alternatives& all) {
 }  // namespace
 
 const Axis& head_axis() {
-  static constexpr Axis axis{
-      .name = "LM head", .flag = "--head", .applies = head_open, .walk = walk_head};
+  static constexpr Axis axis{.name = "LM head", .applies = head_open, .walk = walk_head};
   return axis;
 }
 

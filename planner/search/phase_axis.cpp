@@ -81,8 +81,7 @@ void walk_phase(const Draft& draft, Alternatives& all) {
 }  // namespace
 
 const Axis& phase_axis() {
-  static constexpr Axis axis{
-      .name = "phase", .flag = "--objective", .applies = phase_open, .walk = walk_phase};
+  static constexpr Axis axis{.name = "phase", .applies = phase_open, .walk = walk_phase};
   return axis;
 }
 

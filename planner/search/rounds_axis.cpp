@@ -29,8 +29,7 @@ void walk_rounds(const Draft& draft, Alternatives& all) {
 }  // namespace
 
 const Axis& rounds_axis() {
-  static constexpr Axis axis{
-      .name = "rounds", .flag = "--rounds", .applies = rounds_open, .walk = walk_rounds};
+  static constexpr Axis axis{.name = "rounds", .applies = rounds_open, .walk = walk_rounds};
   return axis;
 }
 

@@ -78,8 +78,7 @@ void walk_sums(const Draft& draft, Alternatives& all) {
 }  // namespace
 
 const Axis& sums_axis() {
-  static constexpr Axis axis{
-      .name = "all-reduce", .flag = "--allreduce", .applies = sums_open, .walk = walk_sums};
+  static constexpr Axis axis{.name = "all-reduce", .applies = sums_open, .walk = walk_sums};
   return axis;
 }
 

@@ -63,8 +63,7 @@ void walk_tiles(const Draft& draft, Alternatives& all) {
 }  // namespace
 
 const Axis& tiles_axis() {
-  static constexpr Axis axis{
-      .name = "tiles", .flag = "--tiles", .applies = tiles_open, .walk = walk_tiles};
+  static constexpr Axis axis{.name = "tiles", .applies = tiles_open, .walk = walk_tiles};
   return axis;
 }
 

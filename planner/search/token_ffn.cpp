@@ -149,10 +149,8 @@ TokenFfn token_ffn_of(const Plan& plan) {
 }
 
 const Axis& token_ffn_axis() {
-  static constexpr Axis axis{.name = "FFN of new tokens",
-                             .flag = "--decode-ffn",
-                             .applies = tokens_ffn_open,
-                             .walk = walk_tokens_ffn};
+  static constexpr Axis axis{
+      .name = "FFN of new tokens", .applies = tokens_ffn_open, .walk = walk_tokens_ffn};
   return axis;
 }
 

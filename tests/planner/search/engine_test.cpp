@@ -44,7 +44,6 @@ Answer leaf(const Draft& draft) {
 }
 
 constexpr Axis kTiles{.name = "tiles",
-                      .flag = "--tiles",
                       .applies = [](const Draft& draft) { return !draft.request.tiles; },
                       .walk =
                           [](const Draft& draft, Alternatives& all) {
@@ -57,7 +56,6 @@ constexpr Axis kTiles{.name = "tiles",
                           }};
 
 constexpr Axis kCandidates{.name = "candidates",
-                           .flag = "--candidates",
                            .applies = [](const Draft& draft) { return draft.request.rounds == 0; },
                            .walk =
                                [](const Draft& draft, Alternatives& all) {
