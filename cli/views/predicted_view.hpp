@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "advice/prediction.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "model/report/result.hpp"
 #include "planner/plan/plan.hpp"

@@ -29,17 +29,26 @@ bool flag(const JsonValue& root, std::string_view key) {
   return field && field->boolean();
 }
 
-// "dense" or "sparse", one a layer.
-std::vector<bool> dense_types(const JsonValue& types, const Transformer& t) {
-  if (types.size(kMostLayers) != static_cast<std::size_t>(t.layers))
-    types.fail("one for each of the " + std::to_string(t.layers) + " layers");
-  std::vector<bool> dense;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(t.layers); ++i) {
-    const std::string type = types.at(i).text();
-    if (type != "dense" && type != "sparse") types.at(i).fail("\"dense\" or \"sparse\"");
-    dense.push_back(type == "dense");
-  }
-  return dense;
+// Returns `is_set` of each entry of a list with one entry a layer.
+template <class IsSet>
+std::vector<bool> layer_flags(const JsonValue& list, const Transformer& t, const IsSet& is_set) {
+  if (list.size(kMostLayers) != static_cast<std::size_t>(t.layers))
+    list.fail("one for each of the " + std::to_string(t.layers) + " layers");
+  std::vector<bool> flags;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(t.layers); ++i)
+    flags.push_back(is_set(list.at(i)));
+  return flags;
+}
+
+// Returns which layers' type is `set`, in a list of `set` and `clear`.
+std::vector<bool> layers_of_type(const JsonValue& types, const Transformer& t, std::string_view set,
+                                 std::string_view clear) {
+  return layer_flags(types, t, [&](const JsonValue& type) {
+    const std::string name = type.text();
+    if (name != set && name != clear)
+      type.fail('"' + std::string(set) + "\" or \"" + std::string(clear) + '"');
+    return name == set;
+  });
 }
 
 template <class IsDense>
@@ -82,7 +91,7 @@ void read_deepseek_experts(const JsonValue& root, Transformer& t, Experts& e) {
   const std::int64_t first = size_or_none(root, "first_k_dense_replace");
   const std::int64_t every = size_of_field(root, "moe_layer_freq").value_or(1);
   if (const auto types = root.find("mlp_layer_types")) {
-    e.dense_layers = dense_types(*types, t);
+    e.dense_layers = layers_of_type(*types, t, "dense", "sparse");
   } else {
     e.dense_layers =
         dense_where(t, [&](std::int64_t layer) { return layer < first || layer % every != 0; });
@@ -131,12 +140,9 @@ Experts written_experts(const JsonValue& json, const Transformer& t) {
   e.dense = size_or_none(json, "dense");
   e.router_bias = flag(json, "router_bias");
   e.shared_gate = flag(json, "shared_gate");
-  if (const auto layers = json.find("dense_layers")) {
-    if (layers->size(kMostLayers) != static_cast<std::size_t>(t.layers))
-      layers->fail("one for each of the " + std::to_string(t.layers) + " layers");
-    for (std::size_t i = 0; i < static_cast<std::size_t>(t.layers); ++i)
-      e.dense_layers.push_back(layers->at(i).boolean());
-  }
+  if (const auto layers = json.find("dense_layers"))
+    e.dense_layers =
+        layer_flags(*layers, t, [](const JsonValue& layer) { return layer.boolean(); });
   return e;
 }
 
@@ -229,13 +235,7 @@ void read_latent(const JsonValue& root, Transformer& t) {
     l.index_keys = required(root, "index_topk");
   }
   if (const auto types = root.find("indexer_types")) {
-    if (types->size(kMostLayers) != static_cast<std::size_t>(t.layers))
-      types->fail("one for each of the " + std::to_string(t.layers) + " layers");
-    for (std::size_t i = 0; i < static_cast<std::size_t>(t.layers); ++i) {
-      const std::string type = types->at(i).text();
-      if (type != "full" && type != "shared") types->at(i).fail("\"full\" or \"shared\"");
-      l.borrowed_index.push_back(type == "shared");
-    }
+    l.borrowed_index = layers_of_type(*types, t, "shared", "full");
     if (std::ranges::find(l.borrowed_index, true) == l.borrowed_index.end())
       l.borrowed_index.clear();
   }
