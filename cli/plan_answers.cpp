@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/flags/plan_workload.hpp"
+#include "cli/flags/predicted_workload.hpp"
 #include "cli/views/interruption.hpp"
 #include "cli/views/progress_view.hpp"
 #include "model/base/error.hpp"
@@ -73,12 +74,8 @@ Answer answer_of_any(const Options& options, const planner::Request& request,
   BestSoFarLine line(!options.has("quiet"));
   study::Question question{.request = request, .formats = std::move(formats), .prompt = reading};
   if (served) {
-    question.served =
-        study::ServedWorkload{.requests = served->requests,
-                              .policy = options.has("policy") ? served->policy : nullptr,
-                              .chunk = served->chunk,
-                              .steps = served->steps,
-                              .schedule = {}};
+    question.served = for_prediction(*served);
+    if (!options.has("policy")) question.served->policy = nullptr;
     question.best_chunk = served->best_chunk;
   }
   question.effort = &effort;

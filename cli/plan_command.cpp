@@ -22,6 +22,7 @@
 #include "cli/flags/plan_syntax.hpp"
 #include "cli/flags/plan_workload.hpp"
 #include "cli/flags/platform_flags.hpp"
+#include "cli/flags/predicted_workload.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/strategy_flags.hpp"
 #include "cli/flags/workload_flags.hpp"
@@ -442,7 +443,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     for (const std::string& remark : drop->remarks) std::cerr << "tandem plan: " << remark << '\n';
   }
   std::optional<CapCost> cap;
-  if (!file.shares.empty() && (!served || served->is_one()) && (show.json || show.table()))
+  // Of one request, read whole or as `advice/prompt_chunks.hpp` has it.
+  const bool is_one = !served || (served->is_one() && served->chunk == 0) ||
+                      study::is_one_in_chunks(for_prediction(*served));
+  if (!file.shares.empty() && is_one && (show.json || show.table()))
     cap = cap_cost(options, scenario, request, file,
                    {.limits = any ? std::optional(limits) : std::nullopt,
                     .reading = reading,

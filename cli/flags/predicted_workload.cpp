@@ -64,11 +64,15 @@ std::optional<study::ServedWorkload> predicted_workload(const Options& options,
   if (std::ranges::none_of(served->requests, [](const auto& r) { return r.prompt.has_value(); }))
     options.accept_idle({"tokenizer", "raw-prompt"}, "as no prompt of the workload is a text");
   find_chunk(*served, plan);
-  return study::ServedWorkload{.requests = std::move(served->requests),
-                               .policy = served->policy,
-                               .chunk = served->chunk,
-                               .steps = served->steps,
-                               .schedule = {}};
+  return for_prediction(*served);
+}
+
+study::ServedWorkload for_prediction(const Served& served) {
+  return {.requests = served.requests,
+          .policy = served.policy,
+          .chunk = served.chunk,
+          .steps = served.steps,
+          .schedule = {}};
 }
 
 std::string to_text(const study::ServedWorkload& served) {

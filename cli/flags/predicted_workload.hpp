@@ -9,6 +9,7 @@
 
 #include "advice/prediction.hpp"
 #include "cli/flags/options.hpp"
+#include "cli/flags/workload_flags.hpp"
 #include "planner/plan/file/plan_file.hpp"
 
 namespace tandem::cli {
@@ -20,6 +21,9 @@ namespace tandem::cli {
 // `path`, was made for; nothing for one request. Throws Usage, Error as served_workload does.
 [[nodiscard]] std::optional<study::ServedWorkload> predicted_workload(
     const Options& options, const planner::PlanFile& file, const std::filesystem::path& path);
+
+// Returns `served` as predictions take it.
+[[nodiscard]] study::ServedWorkload for_prediction(const Served& served);
 
 // "3 requests, continuous, prompts in chunks of 16"; of a policy, not of a schedule.
 [[nodiscard]] std::string to_text(const study::ServedWorkload& served);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "advice/prediction.hpp"
-#include "advice/prompt_chunks.hpp"
 #include "cli/flags/outcome.hpp"
+#include "cli/flags/predicted_workload.hpp"
 #include "cli/views/model_view.hpp"
 #include "cli/views/plan_view.hpp"
 #include "model/base/quantity_text.hpp"
@@ -91,10 +91,11 @@ std::string remedy_of(model::WaitCause cause, const planner::Plan& plan) {
 
 }  // namespace
 
-std::string bottleneck_text(const planner::Plan& plan, bool of_prompt, std::int64_t chunk) {
-  const study::ServedWorkload served = study::one_in_chunks(plan.workload, chunk);
+std::string bottleneck_text(const planner::Plan& plan, bool of_prompt,
+                            const std::optional<Served>& served) {
+  const study::ServedWorkload one = served ? for_prediction(*served) : study::ServedWorkload{};
   const model::Bottleneck found =
-      study::bottleneck_of(plan, study::EvaluatorKind::analytic, chunk > 0 ? &served : nullptr);
+      study::bottleneck_of(plan, study::EvaluatorKind::analytic, served ? &one : nullptr);
   const bool generates = !found.token.empty() && !of_prompt;
   const std::vector<model::Waiting>& waiting = generates ? found.token : found.prompt;
   double total = 0.0;
@@ -157,7 +158,7 @@ void print_answer(const PlanAnswer& answer, std::ostream& out) {
     const double rest = request.end_s - request.arrival_s - request.ttft_s;
     const bool of_prompt = objective == planner::Objective::ttft ||
                            (objective == planner::Objective::request && request.ttft_s > rest);
-    if (const std::string text = bottleneck_text(plan, of_prompt, chunk); !text.empty())
+    if (const std::string text = bottleneck_text(plan, of_prompt, served); !text.empty())
       out << text << '\n';
   }
   if (choice && choice->contenders.size() > 1) {

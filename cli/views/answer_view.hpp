@@ -35,8 +35,8 @@ void print_answer(const PlanAnswer& answer, std::ostream& out);
 
 // Describes what the critical path of a new token waits for most, or that of the prompt if
 // `of_prompt` or without new tokens, and what would shorten it. Links are taken as not shared.
-// `chunk`: rows of the prompt's chunks; 0: it is read whole.
+// `served`: how the only request is; nothing: its prompt is read whole.
 [[nodiscard]] std::string bottleneck_text(const planner::Plan& plan, bool of_prompt,
-                                          std::int64_t chunk = 0);
+                                          const std::optional<Served>& served = std::nullopt);
 
 }  // namespace tandem::cli

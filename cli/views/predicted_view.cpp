@@ -6,6 +6,7 @@
 #include <string>
 
 #include "advice/prediction.hpp"
+#include "cli/flags/predicted_workload.hpp"
 #include "cli/views/result_tables.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
@@ -43,11 +44,7 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); 
 
 model::Result predicted_times(const planner::Plan& plan, const std::optional<Served>& served) {
   if (!served) return study::predict_fairly(plan, nullptr);
-  const study::ServedWorkload workload{.requests = served->requests,
-                                       .policy = served->policy,
-                                       .chunk = served->chunk,
-                                       .steps = served->steps,
-                                       .schedule = {}};
+  const study::ServedWorkload workload = for_prediction(*served);
   return study::predict_fairly(plan, &workload);
 }
 

@@ -35,7 +35,8 @@ class Chunks : public Kitchen {
 
 }  // namespace
 
-TEST_CASE("cli/chunk: one request in chunks is reported and run like a whole one, with the same tokens") {
+TEST_CASE(
+    "cli/chunk: one request in chunks is reported and run like a whole one, with the same tokens") {
   const Chunks bench;
   for (const std::string strategy : {"pipeline", "tensor", "galaxy"}) {
     CAPTURE(strategy);
@@ -77,6 +78,26 @@ TEST_CASE("cli/chunk: a run may be longer than planned, as far as memory allows"
   CHECK(chunks.err.find("20 tokens, first after") != std::string::npos);
   bench.must(bench.plan_words({"--strategy", "pipeline", "--out", "p.json", "--quiet"}));
   CHECK(bench.run(words).out == chunks.out);
+}
+
+TEST_CASE("cli/chunk: the bottleneck is that of the chunks, also of a workload of one request") {
+  const Chunks bench;
+  bench.write("w.jsonl", R"({"id": "a", "arrival_s": 0, "prompt_tokens": 60, "new_tokens": 2})");
+  const Words equal{"plan",       "--platform", "pair.xml",    "--model", "tiny",
+                    "--strategy", "pipeline",   "--partition", "equal"};
+  const auto bottleneck = [&](const Words& more) {
+    Words words = equal;
+    words.insert(words.end(), more.begin(), more.end());
+    const std::string text = bench.good(words);
+    const std::size_t at = text.find("Bottleneck of");
+    REQUIRE(at != std::string::npos);
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  const Words one{"--prompt-tokens", "60", "--new-tokens", "2"};
+  const std::string chunks =
+      bottleneck({"--prompt-tokens", "60", "--new-tokens", "2", "--chunk", "5"});
+  CHECK(chunks != bottleneck(one));
+  CHECK(bottleneck({"--workload", "w.jsonl", "--policy", "continuous", "--chunk", "5"}) == chunks);
 }
 
 TEST_CASE("cli/chunk: auto is the default, and whole prompts are planned as before") {
