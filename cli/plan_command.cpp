@@ -59,8 +59,6 @@
 namespace tandem::cli {
 namespace {
 
-constexpr std::string_view kAutoStrategy = "auto";
-
 using Json = nlohmann::ordered_json;
 
 // Whether requests go round the stages of `plan`.

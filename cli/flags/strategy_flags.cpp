@@ -57,7 +57,7 @@ std::string only_whole(const planner::Request& request, const StrategyFlags& fla
   if (!flags.moves) return "with '--decode-moves auto' prompts are read whole";
   if (request.sparse || bounded) return "levels attend within a whole prompt";
   if (request.rounds.value_or(1) > 1) return "steps that go round several times are whole prompts";
-  if (request.strategy != "auto" &&
+  if (request.strategy != kAutoStrategy &&
       planner::find_strategy(request.strategy).sharding.splits_positions())
     return "strategy '" + request.strategy + "' parts its caches by one whole prompt";
   if (request.window.blocks.value_or(0) > 0)

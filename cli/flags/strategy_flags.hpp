@@ -4,12 +4,16 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/flags/options.hpp"
 #include "planner/search/search.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
+
+// `--strategy` of a search for the best one.
+inline constexpr std::string_view kAutoStrategy = "auto";
 
 // What flags say of the strategy `chosen`, called `name`. Throws Usage for those without effect.
 struct StrategyFlags {
