@@ -168,14 +168,17 @@ void LocalCluster::start(const LocalClusterOptions& options, const DevicePlace& 
   process.child = model::ChildProcess(child);
 }
 
-std::optional<LocalCluster::Crash> LocalCluster::crash() noexcept {
-  std::optional<Crash> found;
-  for (std::size_t d = 0; d < processes_.size(); ++d) {
-    const std::optional<int> status = processes_[d].child.status_if_ended();
-    if (!found && status && WIFSIGNALED(*status))
-      found = {.device = d, .signal = WTERMSIG(*status)};
+std::optional<LocalCluster::Crash> LocalCluster::crash(
+    std::chrono::milliseconds patience) noexcept {
+  const auto deadline = SteadyClock::now() + patience;
+  while (true) {
+    for (std::size_t d = 0; d < processes_.size(); ++d) {
+      const std::optional<int> status = processes_[d].child.status_if_ended();
+      if (status && WIFSIGNALED(*status)) return Crash{.device = d, .signal = WTERMSIG(*status)};
+    }
+    if (SteadyClock::now() >= deadline) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  return found;
 }
 
 void LocalCluster::wait(std::chrono::milliseconds patience) noexcept {

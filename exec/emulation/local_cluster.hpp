@@ -47,12 +47,14 @@ class LocalCluster {
   LocalCluster& operator=(const LocalCluster&) = delete;
 
   [[nodiscard]] const std::vector<Endpoint>& endpoints() const { return endpoints_; }  // by device
-  // A worker that a signal has ended, and which; absent: none. For use after a failure, once.
+  // A worker that a signal has ended, and which; absent: none within `patience`. Peers see that its
+  // connections are closed before its parent can see that it has ended. For use after a failure,
+  // once.
   struct Crash {
     std::size_t device = 0;
     int signal = 0;
   };
-  [[nodiscard]] std::optional<Crash> crash() noexcept;
+  [[nodiscard]] std::optional<Crash> crash(std::chrono::milliseconds patience) noexcept;
   // Waits for the workers to leave by themselves.
   void wait(std::chrono::milliseconds patience) noexcept;
 

@@ -203,7 +203,8 @@ int Supervisor::run(const planner::Plan& plan, const PlanRun& run) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
   check_exhaustion(groups, plan);
   end_.check();
-  if (const auto crash = workers->crash())
+  constexpr std::chrono::milliseconds kEnding{300};
+  if (const auto crash = workers->crash(kEnding))
     throw Error("device '" + plan.cluster.devices()[crash->device].name +
                 "': its worker was ended by signal " + std::to_string(crash->signal) + " (" +
                 ::strsignal(crash->signal) + "), expected none; run it again");

@@ -210,20 +210,26 @@ true)");
           std::string::npos);
   }
   SUBCASE("a worker that crashes is named, with its signal") {
-    const Outcome outcome =
-        bench.shell(run_testbed + "--new-tokens 100 --ignore-eos >/dev/null 2>said.txt &" + R"sh(
+    const Outcome outcome = bench.shell(run_testbed +
+                                        "--tcp pinned --dilate 20 --out results --new-tokens 100 "
+                                        "--ignore-eos >/dev/null 2>said.txt &" +
+                                        R"sh(
 pid=$!
 tries=0
-worker() { for c in $(cat /proc/$pid/task/*/children 2>/dev/null); do
-  tr '\0' ' ' </proc/$c/cmdline 2>/dev/null | grep -q ' worker ' && echo $c; done; }
-master() { for c in $(cat /proc/$pid/task/*/children 2>/dev/null); do
-  tr '\0' ' ' </proc/$c/cmdline 2>/dev/null | grep -q ' run ' && echo $c; done; }
-while [ -z "$(master)" ] && [ $tries -lt 400 ]; do tries=$((tries + 1)); sleep 0.05; done
+# Its children whose command line has a word; a child that has not begun yet has its parent's.
+children_with() { for c in $(cat /proc/$pid/task/*/children 2>/dev/null); do
+  tr '\0' ' ' </proc/$c/cmdline 2>/dev/null | grep -q -e " $1 " && echo $c; done; }
+while [ -z "$(children_with --testbed)" ] && [ $tries -lt 2000 ]; do
+  tries=$((tries + 1)); workers=$(children_with worker); sleep 0.01; done
+# The run cannot end while its worker is stopped.
+kill -STOP $workers
 sleep 0.3
-kill -SEGV $(worker)
+kill -SEGV $workers
+kill -CONT $workers
 wait $pid
 echo code $?)sh");
     CHECK(outcome.out == "code 1\n");
+    CAPTURE(bench.read("said.txt"));
     CHECK(bench.read("said.txt").find("its worker was ended by signal 11") != std::string::npos);
   }
   SUBCASE("what this machine lacks is said") {
