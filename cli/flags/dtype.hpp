@@ -30,8 +30,8 @@ enum class DTypes : std::uint8_t { executed, planned };
                                                            const model::Transformer& transformer,
                                                            DTypes known = DTypes::executed);
 
-// Returns the formats of a plan, separated by commas, each once; none without the flag. Throws Usage
-// for a format that there is not.
+// Returns the formats of a plan, separated by commas, each once; none without the flag. Throws
+// Usage for a format that there is not.
 [[nodiscard]] std::vector<model::WeightFormats> dtypes_of(const Options& options,
                                                           const model::Transformer& transformer);
 

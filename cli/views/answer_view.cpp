@@ -93,9 +93,9 @@ std::string remedy_of(model::WaitCause cause, const planner::Plan& plan) {
 
 std::string bottleneck_text(const planner::Plan& plan, bool of_prompt,
                             const std::optional<Served>& served) {
-  const study::ServedWorkload one = served ? for_prediction(*served) : study::ServedWorkload{};
+  const study::ServedWorkload asked = served ? for_prediction(*served) : study::ServedWorkload{};
   const model::Bottleneck found =
-      study::bottleneck_of(plan, study::EvaluatorKind::analytic, served ? &one : nullptr);
+      study::bottleneck_of(plan, study::EvaluatorKind::analytic, served ? &asked : nullptr);
   const bool generates = !found.token.empty() && !of_prompt;
   const std::vector<model::Waiting>& waiting = generates ? found.token : found.prompt;
   double total = 0.0;
