@@ -19,7 +19,7 @@ Platform scenario(const std::string& name) {
 
 TEST_CASE("sim/platform: every scenario loads") {
   for (const std::string name : {"a100-8x8", "flat3", "four-boxes", "home4", "klonet8", "laptops4",
-                                 "plain", "shelf4", "single"}) {
+                                 "nuc-pair", "plain", "shelf4", "single", "single-boards"}) {
     CAPTURE(name);
     CHECK_NOTHROW(scenario(name));
   }
