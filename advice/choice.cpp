@@ -129,8 +129,8 @@ class Search {
     if (std::string no = planner::model_obstacle(strategy, question_.request.model); !no.empty())
       return no;
     if (question_.served && strategy.sharding.splits_positions()) return "serves one request";
-    if (question_.served && question_.served->steps > 1 && !strategy.sharding.splits_layers())
-      return "works on one step at a time";
+    const std::int64_t steps = question_.served ? question_.served->steps : question_.prompt.steps;
+    if (steps > 1 && !strategy.sharding.splits_layers()) return "works on one step at a time";
     if (strategy.sharding.splits_positions()) {
       for (const model::DeviceProfile& profile : question_.request.profiles) {
         if (profile.rate_of(model::TaskKind::merge, model::WeightFormat::f32) == nullptr)

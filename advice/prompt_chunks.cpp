@@ -1,7 +1,6 @@
 #include "advice/prompt_chunks.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -25,26 +24,12 @@ using planner::Request;
 using planner::Workload;
 
 constexpr double kSavesEnough = 1.0 - 1e-3;
-// Longest first. The largest is llama.cpp's micro-batch.
-constexpr std::array<std::int64_t, 4> kShortSteps{512, 256, 128, 64};
 
 const planner::Policy& policy() { return planner::find_policy("continuous"); }
 
 std::vector<InferenceRequest> one_of(const Workload& workload) {
   return planner::samples_of(
       {.id = {}, .prompt_tokens = workload.prompt_tokens, .new_tokens = workload.new_tokens}, 1);
-}
-
-// Of an answer of the planner; Errors are reasons, too: some strategies serve no requests.
-std::optional<Plan> served_plan(const Request& request, std::int64_t chunk, std::string& reason) {
-  try {
-    auto made = planner::make_serving_plan(request, one_of(request.workload), policy(), chunk);
-    if (auto* const plan = std::get_if<Plan>(&made)) return std::move(*plan);
-    reason = std::get<Infeasible>(made).reason;
-  } catch (const Error& error) {
-    reason = error.what();
-  }
-  return std::nullopt;
 }
 
 // Keeps the faster plan in `best`.
@@ -65,13 +50,13 @@ std::vector<Request> with_balanced(const Request& request) {
   return both;
 }
 
-// The best plan in chunks of a pipeline, whose length is found.
-std::optional<PromptPlan> searched(const Request& request) {
+// The best plan in chunks of a pipeline, whose length is found, with `steps` in flight.
+std::optional<PromptPlan> searched(const Request& request, std::int64_t steps) {
   std::optional<PromptPlan> best;
   for (const Request& one : with_balanced(request)) {
     if (best && planner::search_ended()) break;
     try {
-      auto made = planner::make_chunked_plan(one, one_of(request.workload), policy(), 0);
+      auto made = planner::make_chunked_plan(one, one_of(request.workload), policy(), steps);
       auto* const found = std::get_if<planner::ChunkedPlan>(&made);
       if (found != nullptr && found->chunk > 0)
         consider(best, std::move(found->plan), request.objective, found->chunk);
@@ -82,55 +67,91 @@ std::optional<PromptPlan> searched(const Request& request) {
   return best;
 }
 
-// Returns the best plan in chunks of so many rows.
-std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request, std::int64_t chunk) {
+// Returns the best plan with the prompt read so, in chunks. Throws Error as make_plan_in_flight
+// does, also where the strategy reads prompts whole.
+std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request,
+                                                    const PromptReading& reading) {
   std::optional<PromptPlan> best;
-  std::string reason;
+  Infeasible none;
   for (const Request& one : with_balanced(request)) {
-    if (std::optional<Plan> plan = served_plan(one, chunk, reason))
-      consider(best, std::move(*plan), request.objective, chunk);
+    auto made = planner::make_plan_in_flight(one, one_of(request.workload), policy(), reading.rows,
+                                             reading.steps);
+    if (auto* const plan = std::get_if<Plan>(&made))
+      consider(best, std::move(*plan), request.objective, reading.rows);
+    else
+      none = std::get<Infeasible>(std::move(made));
   }
-  if (!best) return Infeasible{std::move(reason)};
+  if (!best) return none;
   return std::move(*best);
 }
 
-// Returns a plan that fits in chunks of so many rows.
-std::variant<FittingPlan, Infeasible> fit_in_chunks(const Request& request, std::int64_t chunk) {
+// Returns a plan that fits with the prompt read so, in chunks. Errors are reasons, too: some
+// strategies read prompts whole.
+std::variant<FittingPlan, Infeasible> fit_in_chunks(const Request& request,
+                                                    const PromptReading& reading) {
   std::string reason;
   for (const Request& one : with_balanced(request)) {
-    if (std::optional<Plan> plan = served_plan(one, chunk, reason))
-      return FittingPlan{.plan = std::move(*plan), .chunk = chunk};
+    try {
+      auto made = planner::make_serving_plan(one, one_of(request.workload), policy(), reading.rows,
+                                             reading.steps);
+      if (auto* const plan = std::get_if<Plan>(&made))
+        return FittingPlan{.plan = std::move(*plan), .chunk = reading.rows};
+      reason = std::get<Infeasible>(made).reason;
+    } catch (const Error& error) {
+      reason = error.what();
+    }
   }
   return Infeasible{std::move(reason)};
 }
 
-// Returns the plan in the longest chunks that fit with all weights; nothing if none do.
-std::optional<PromptPlan> in_short_steps(Request request) {
+// Returns the request with all its weights in memory.
+Request resident(Request request) {
   request.window = {.blocks = 0, .retain = {}};
-  for (const std::int64_t chunk : kShortSteps) {
-    if (chunk >= request.workload.prompt_tokens) continue;
-    auto made = plan_in_chunks(request, chunk);
-    if (auto* const plan = std::get_if<PromptPlan>(&made)) return std::move(*plan);
-  }
-  return std::nullopt;
+  return request;
 }
 
-std::variant<PromptPlan, Infeasible> best_reading(const Request& request) {
-  auto whole = planner::make_plan(request);
+// Returns a plan in the longest chunks that fit with all weights; nothing if none do.
+std::optional<FittingPlan> in_short_steps(const Request& request, std::int64_t steps) {
+  std::optional<FittingPlan> longest;
+  const auto fits = [&](std::int64_t rows) {
+    auto made = fit_in_chunks(resident(request), {.rows = rows, .steps = steps});
+    auto* const plan = std::get_if<FittingPlan>(&made);
+    if (plan != nullptr) longest = std::move(*plan);
+    return plan != nullptr;
+  };
+  static_cast<void>(planner::longest_fitting_step(request.workload.prompt_tokens, fits));
+  return longest;
+}
+
+bool may_read_in_chunks(const Request& request) {
+  return request.model.architecture().generates() && request.window.blocks.value_or(0) == 0;
+}
+
+std::variant<PromptPlan, Infeasible> best_reading(const Request& request, std::int64_t steps) {
+  std::variant<Plan, Infeasible> whole =
+      Infeasible{"no chunks of the prompt for " + std::to_string(steps) + " steps in flight"};
+  if (steps < 2) whole = planner::make_plan(request);
   std::optional<PromptPlan> best;
   auto* const plan = std::get_if<Plan>(&whole);
-  const bool generates = request.model.architecture().generates();
   const bool stays = plan != nullptr && !plan->streams();
   if (plan != nullptr) consider(best, std::move(*plan), request.objective, 0);
   const auto faster = [&](std::optional<PromptPlan> other) {
     if (other && (!best || other->seconds < best->seconds * kSavesEnough)) best = std::move(other);
   };
-  const bool may_stay = request.window.blocks.value_or(0) == 0;
-  if (generates && may_stay && !stays) faster(in_short_steps(request));
-  if (generates && may_stay && best && request.objective != Objective::latency &&
-      planner::find_strategy(request.strategy).sharding.splits_layers() &&
-      request.cluster.size() > 1)
-    faster(searched(request));
+  const auto short_steps = [&]() -> std::optional<PromptPlan> {
+    const std::optional<FittingPlan> fitting = in_short_steps(request, steps);
+    if (!fitting) return std::nullopt;
+    auto made = plan_in_chunks(resident(request), {.rows = fitting->chunk, .steps = steps});
+    auto* const one = std::get_if<PromptPlan>(&made);
+    return one != nullptr ? std::optional(std::move(*one)) : std::nullopt;
+  };
+  if (may_read_in_chunks(request)) {
+    if (!stays) faster(short_steps());
+    if ((best || steps > 1) && request.objective != Objective::latency &&
+        planner::find_strategy(request.strategy).sharding.splits_layers() &&
+        request.cluster.size() > 1)
+      faster(searched(request, steps));
+  }
   if (!best) return std::get<Infeasible>(std::move(whole));
   return std::move(*best);
 }
@@ -161,9 +182,10 @@ double time_of(const Plan& plan, Objective objective, std::int64_t chunk) {
 
 std::variant<PromptPlan, Infeasible> plan_prompt(const Request& request,
                                                  const PromptReading& reading) {
-  if (reading.best) return best_reading(request);
+  if (reading.best) return best_reading(request, reading.steps);
+  planner::check_in_flight(one_of(request.workload), reading.rows, reading.steps);
   if (reading.rows > 0 && reading.rows < request.workload.prompt_tokens)
-    return plan_in_chunks(request, reading.rows);
+    return plan_in_chunks(request, reading);
   auto made = planner::make_plan(request);
   if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
   std::optional<PromptPlan> whole;
@@ -173,26 +195,14 @@ std::variant<PromptPlan, Infeasible> plan_prompt(const Request& request,
 
 std::variant<FittingPlan, Infeasible> fit_prompt(const Request& request,
                                                  const PromptReading& reading) {
-  const std::int64_t prompt = request.workload.prompt_tokens;
-  if (!reading.best && reading.rows > 0 && reading.rows < prompt)
-    return fit_in_chunks(request, reading.rows);
+  if (!reading.best && reading.rows > 0 && reading.rows < request.workload.prompt_tokens)
+    return fit_in_chunks(request, reading);
   auto whole = planner::make_plan(request);
   if (auto* const plan = std::get_if<Plan>(&whole)) return FittingPlan{.plan = std::move(*plan)};
-  auto& no = std::get<Infeasible>(whole);
-  if (!reading.best || prompt <= kShortSteps.back() || request.window.blocks.value_or(0) != 0 ||
-      !request.model.architecture().generates())
-    return std::move(no);
-  Request resident = request;
-  resident.window = {.blocks = 0, .retain = {}};
-  // Shorter steps need less: where the shortest do not fit, none do.
-  auto shortest = fit_in_chunks(resident, kShortSteps.back());
-  if (std::holds_alternative<Infeasible>(shortest)) return std::move(no);
-  for (const std::int64_t chunk : kShortSteps) {
-    if (chunk >= prompt || chunk == kShortSteps.back()) continue;
-    auto longer = fit_in_chunks(resident, chunk);
-    if (auto* const found = std::get_if<FittingPlan>(&longer)) return std::move(*found);
+  if (reading.best && may_read_in_chunks(request)) {
+    if (auto found = in_short_steps(request, reading.steps)) return std::move(*found);
   }
-  return shortest;
+  return std::get<Infeasible>(std::move(whole));
 }
 
 }  // namespace tandem::study

@@ -1,8 +1,9 @@
 #pragma once
 
 // One request whose prompt is read in chunks: a service of one request, by policy `continuous`,
-// with as many chunks in flight as its plan has stages. While one stage computes a chunk, the stage
-// before it computes the next; for every strategy, the memory of a step is that of a chunk.
+// with at least as many chunks in flight as its plan has stages. While one stage computes a chunk,
+// the stage before it computes the next; for every strategy, the memory of a step is that of a
+// chunk.
 
 #include <cstdint>
 #include <string>
@@ -23,7 +24,8 @@ namespace tandem::study {
 // How a prompt is read: whole, in chunks of `rows` tokens if it has more, or as is best.
 struct PromptReading {
   bool best = false;
-  std::int64_t rows = 0;  // not read if `best`; 0: whole
+  std::int64_t rows = 0;   // not read if `best`; 0: whole
+  std::int64_t steps = 0;  // chunks in flight; 0: as planner::make_plan_in_flight finds
 };
 
 // A plan for one request.
@@ -46,9 +48,8 @@ struct PromptPlan {
 // stages; the faster of both counts. The best reading is
 // - in chunks that planner::best_chunk finds, on a pipeline whose weights stay in memory, if they
 //   save at least 0.1% of the objective;
-// - in chunks of the most rows, of 512, 256, 128 and 64, that fit, if the weights and a whole
-// prompt
-//   do not fit together: each chunk reads all weights, so longer ones take less time;
+// - in chunks of planner::longest_fitting_step() rows if the weights and a whole prompt do not fit
+//   together: each chunk reads all weights, so longer ones take less time;
 // - whole otherwise.
 [[nodiscard]] std::variant<PromptPlan, planner::Infeasible> plan_prompt(
     const planner::Request& request, const PromptReading& reading);
@@ -60,8 +61,8 @@ struct FittingPlan {
 };
 
 // Returns a plan of the request's strategy if plan_prompt has one, without predicting its times.
-// The best reading is whole if that fits, else in chunks of the most rows, of 512, 256, 128 and
-// 64, that fit. Throws Error as make_plan does.
+// The best reading is whole if that fits, else in chunks of planner::longest_fitting_step() rows.
+// Throws Error as make_plan does.
 [[nodiscard]] std::variant<FittingPlan, planner::Infeasible> fit_prompt(
     const planner::Request& request, const PromptReading& reading);
 

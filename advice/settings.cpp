@@ -1,7 +1,6 @@
 #include "advice/settings.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "planner/search/device_choice.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/serving/chunk_search.hpp"
+#include "planner/serving/service_objective.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "sim/replay/replay.hpp"
 
@@ -24,32 +24,6 @@ using planner::Plan;
 using planner::Request;
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-// Returns the objective's time for many requests.
-double seconds_of(const model::Result& result, Objective objective) {
-  double sum = 0.0;
-  double last = 0.0;
-  std::size_t counted = 0;
-  for (const model::RequestResult& request : result.requests) {
-    last = std::max(last, request.end_s);
-    double one = request.end_s - request.arrival_s;
-    if (objective == Objective::ttft) one = request.ttft_s;
-    if (objective == Objective::latency) one = request.token_latency.mean;
-    if (!std::isfinite(one)) continue;  // a request of one token has no gaps
-    sum += one;
-    ++counted;
-  }
-  if (objective != Objective::throughput) {
-    if (counted == 0)
-      throw Error(
-          "objective latency: no request has two new tokens, which have a time between them; "
-          "expected such requests, or objective ttft");
-    return sum / static_cast<double>(counted);
-  }
-  // An encoder's passes sample nothing.
-  const std::optional<double> rate = result.metrics.throughput_tokens_per_s;
-  return rate ? 1.0 / *rate : last / static_cast<double>(result.requests.size());
-}
 
 // Returns whether some devices are nearer to one another than to the rest.
 bool has_near_groups(const Request& request) {
@@ -98,7 +72,8 @@ ServedWorkload Answers::served_by(const Contender& contender) const {
 
 double Answers::predicted(const Contender& contender) const {
   const Objective objective = question_->request.objective;
-  return seconds_of(predict_served_fairly(contender.plan, served_by(contender)), objective);
+  return planner::service_time(predict_served_fairly(contender.plan, served_by(contender)),
+                               objective);
 }
 
 double Answers::simulated(const Contender& contender) const {
@@ -106,7 +81,7 @@ double Answers::simulated(const Contender& contender) const {
   if (!question_->served && contender.chunk > 0) return contender.seconds;
   if (!question_->served)
     return planner::predicted_time(contender.plan, objective, sim::replay_extrapolated);
-  return seconds_of(
+  return planner::service_time(
       predict_served(contender.plan, served_by(contender), {.intervals = false}).result, objective);
 }
 
@@ -122,7 +97,10 @@ std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
   const ServedWorkload& served = *question_->served;
   const std::int64_t steps = setting.strategy->sharding.splits_layers() ? served.steps : 0;
   if (question_->best_chunk) {
-    auto made = planner::make_chunked_plan(request, served.requests, *setting.policy, steps);
+    // Chunks change little of which devices are best, and their search takes long.
+    auto made = setting.thorough
+                    ? planner::make_chunked_plan(request, served.requests, *setting.policy, steps)
+                    : planner::make_fitting_plan(request, served.requests, *setting.policy, steps);
     if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
     auto& chunked = std::get<planner::ChunkedPlan>(made);
     return Contender{
@@ -212,8 +190,8 @@ Answer Answers::best_with(const Setting& setting, Request& request,
   try {
     made = planned(setting, request);
   } catch (const Error& error) {
-    // Some strategies do not serve many requests.
-    if (!question_->served) throw;
+    // Some strategies do not serve many requests, or read prompts whole.
+    if (!question_->served && question_->prompt.rows == 0) throw;
     if (!refused_) refused_ = error;
     made = Infeasible{error.what()};
   }

@@ -22,7 +22,7 @@ Answer answer_to(const planner::Request& request, const study::PromptReading& re
     auto made = study::plan_prompt(request, reading);
     if (auto* const no = std::get_if<planner::Infeasible>(&made)) return std::move(*no);
     auto& found = std::get<study::PromptPlan>(made);
-    if (found.chunk > 0) served = one_in_chunks(request.workload, found.chunk);
+    if (found.chunk > 0) served = one_in_chunks(request.workload, found.chunk, reading);
     return std::move(found.plan);
   }
   if (!served->best_chunk) {
@@ -93,7 +93,7 @@ Answer answer_of_any(const Options& options, const planner::Request& request,
       served->policy = first.policy;
       served->chunk = first.chunk;
     } else if (first.chunk > 0) {
-      served = one_in_chunks(first.plan.workload, first.chunk);
+      served = one_in_chunks(first.plan.workload, first.chunk, reading);
     }
     return first.plan;
   }

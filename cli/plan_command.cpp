@@ -111,14 +111,17 @@ void check_files(const Options& options, const std::string& platform, const std:
 }
 
 // Several steps in flight exclude weights that stream, and rounds.
-void check_in_flight(const Options& options, const Served& served,
-                     const planner::Request& request) {
-  if (served.steps <= 1) return;
+void check_in_flight(const Options& options, std::int64_t steps, const planner::Request& request,
+                     bool any) {
+  if (steps <= 1) return;
+  if (!any && !planner::find_strategy(request.strategy).sharding.splits_layers())
+    throw Usage("flag '--in-flight': with strategy '" + request.strategy +
+                "' all devices work on one step; expected 1, or strategy " + with_stages());
   if (request.window.blocks.value_or(0) > 0)
     throw Usage(
         "flag '--in-flight': weights that stream through '--window' come in the order of steps; "
         "expected '--in-flight 1', or '--window all'");
-  options.refuse({"retain", "release"}, "with '--in-flight " + std::to_string(served.steps) +
+  options.refuse({"retain", "release"}, "with '--in-flight " + std::to_string(steps) +
                                             "', whose weights all stay in memory");
   if (request.rounds != 1)
     throw Usage(
@@ -252,10 +255,9 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
   if (found.rounds()) print_rate_bound(plan, out);
   if (const auto bound = found.bound()) print_bound(*bound, found.objective, out);
   if (served && served->best_chunk) {
-    out << "\nfirst tokens are predicted to be earliest with prompts read "
-        << (served->chunk > 0 ? "in chunks of " + std::to_string(served->chunk) + " (--chunk " +
-                                    std::to_string(served->chunk) + ")"
-                              : "whole (without --chunk)")
+    const std::string rows = std::to_string(served->chunk);
+    out << "\nby prediction, prompts are best read "
+        << (served->chunk > 0 ? "in chunks (--chunk " + rows + ")" : "whole (--chunk whole)")
         << '\n';
   }
   const std::string cost = planner::streaming_cost(as_found(request, found), plan);
@@ -306,9 +308,6 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                                                        .new_tokens = one.new_tokens};
                     },
                 .plans = true});
-  if (served && served->steps > 1 && !any && !chosen.sharding.splits_layers())
-    throw Usage("flag '--in-flight': with strategy '" + strategy +
-                "' all devices work on one step; expected 1, or strategy " + with_stages());
   const planner::Objective objective =
       bounded ? planner::Objective::ttft : objective_of(options, chosen, any, served);
   sim::Platform scenario = sim::read_platform(platform, platform_options(options, true));
@@ -341,7 +340,6 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .head = head,
       .candidates = candidates_of(options, head),
       .sparse = bounded ? std::nullopt : sparse_of(options, chosen)};
-  if (served) check_in_flight(options, *served, request);
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   std::string shortened = served ? "" : shortening_text(options, request.workload, transformer);
@@ -365,6 +363,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       served
           ? study::PromptReading{}
           : prompt_reading(options, transformer, only_whole(request, flags, bounded.has_value()));
+  check_in_flight(options, served ? served->steps : reading.steps, request, any);
   options.settle();
   std::optional<Fitted> fitted;
   if (goal) {
@@ -403,7 +402,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   };
   std::optional<planner::FewestDevices> few;
   const auto as_fitted = [&] {
-    if (fitted->chunk > 0) served = one_in_chunks(fitted->plan->workload, fitted->chunk);
+    if (fitted->chunk > 0) served = one_in_chunks(fitted->plan->workload, fitted->chunk, reading);
     return Answer(*fitted->plan);
   };
   auto answer = fitted && fitted->interrupted ? as_fitted()

@@ -90,19 +90,31 @@ planner::Workload workload_of(const Options& options, const std::string& model_n
 study::PromptReading prompt_reading(const Options& options, const model::Transformer& transformer,
                                     const std::string& only_whole) {
   const std::string chunk = options.text_or("chunk", "auto");
+  const std::int64_t steps = options.text_or("in-flight", "auto") == "auto"
+                                 ? 0
+                                 : options.integer_or("in-flight", 1, 1, planner::kMostSteps);
+  const std::string subject = steps > 1 ? "flag '--in-flight': " : "flag '--chunk': ";
+  const std::string expected =
+      steps > 1 ? "; expected 1, or leave it out" : "; expected whole, or leave it out";
+  if (chunk == "whole" && steps > 1)
+    throw Usage(subject + "a prompt that is read whole is one step; expected 1, or '--chunk N'");
   if (chunk == "whole") return {};
-  if (chunk == "auto") return {.best = only_whole.empty()};
-  if (!only_whole.empty())
-    throw Usage("flag '--chunk': " + only_whole + "; expected whole, or leave it out");
+  if (chunk == "auto" && steps < 2) return {.best = only_whole.empty(), .steps = steps};
+  if (!only_whole.empty()) throw Usage(subject + only_whole + expected);
   if (!transformer.architecture().generates())
-    throw Usage("flag '--chunk': an encoder reads its text whole; leave it out");
-  return {.rows = options.integer_or("chunk", 0, 1, 1 << 30)};
+    throw Usage(subject + "an encoder reads its text whole" + expected);
+  if (chunk == "auto") return {.best = true, .steps = steps};
+  return {.rows = options.integer_or("chunk", 0, 1, 1 << 30), .steps = steps};
 }
 
-Served one_in_chunks(const planner::Workload& workload, std::int64_t chunk) {
+Served one_in_chunks(const planner::Workload& workload, std::int64_t chunk,
+                     const study::PromptReading& reading) {
   study::ServedWorkload one = study::one_in_chunks(workload, chunk);
-  return {
-      .requests = std::move(one.requests), .policy = one.policy, .chunk = chunk, .samples = true};
+  return {.requests = std::move(one.requests),
+          .policy = one.policy,
+          .chunk = chunk,
+          .steps = reading.steps,
+          .samples = true};
 }
 
 planner::Objective objective_of(const Options& options, const planner::Strategy& strategy, bool any,

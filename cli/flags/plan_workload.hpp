@@ -46,8 +46,10 @@ namespace tandem::cli {
                                                   const model::Transformer& transformer,
                                                   const std::string& only_whole);
 
-// The service of one request whose prompt is read in chunks of `chunk` rows.
-[[nodiscard]] Served one_in_chunks(const planner::Workload& workload, std::int64_t chunk);
+// The service of one request whose prompt is read in chunks of `chunk` rows, with as many in flight
+// as `reading` asks for.
+[[nodiscard]] Served one_in_chunks(const planner::Workload& workload, std::int64_t chunk,
+                                   const study::PromptReading& reading);
 
 // `--objective`, by default throughput of many requests and the request of one. `any`: the strategy
 // is to be chosen, too. Throws Usage where nothing is searched, Error for an unknown objective.

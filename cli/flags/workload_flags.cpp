@@ -160,10 +160,11 @@ std::vector<Flag> workload_flags() {
       {"chunk", "N",
        "read prompts in chunks of N tokens, of many requests beside decoding, with policy sarathi "
        "so "
-       "that a step has N rows in all; whole; auto: as predicted best [auto; whole of many]"},
+       "that a step has N rows in all; whole; auto: as predicted best [auto]"},
       {"in-flight", "N",
        "steps of different sequences, or chunks of a prompt, under way at once on a pipeline "
-       "[auto: one a stage, with policy recurrent one a request]"}};
+       "[auto: one a stage, of one prompt's chunks as many as help, with policy recurrent one a "
+       "request]"}};
 }
 
 std::vector<Flag> planned_workload_flags() {
@@ -186,8 +187,9 @@ std::optional<Served> served_workload(const Options& options, const WorkloadUse&
   if (!path && !served.samples) {
     if (planned == nullptr) {
       if (!use.plans) options.refuse({"chunk"}, "without '--workload' or '--samples'");
-      options.refuse({"policy", "in-flight"},
-                     "without '--workload' or '--samples', whose requests they are for");
+      if (!use.plans)
+        options.refuse({"in-flight"}, "without '--workload' or '--samples', whose steps they are");
+      options.refuse({"policy"}, "without '--workload' or '--samples', whose requests it is for");
       return std::nullopt;
     }
     served.samples = planned->samples > 0;
@@ -208,7 +210,9 @@ std::optional<Served> served_workload(const Options& options, const WorkloadUse&
   const std::string_view usual = served.samples ? "recurrent" : "continuous";
   served.policy = &planner::find_policy(options.choice_or(
       "policy", planned != nullptr ? std::string_view(planned->policy) : usual, names));
-  const std::string chunk = options.text_or("chunk", "");
+  const bool searched =
+      use.plans && !served.policy->budget() && use.model.architecture().generates();
+  const std::string chunk = options.text_or("chunk", searched ? "auto" : "");
   served.best_chunk = chunk == "auto";
   if (!served.best_chunk && chunk != "whole")
     served.chunk = options.integer_or("chunk", planned != nullptr ? planned->chunk : 0, 1, 1 << 30);
@@ -230,7 +234,8 @@ std::optional<Served> served_workload(const Options& options, const WorkloadUse&
 
 void find_chunk(Served& served, const planner::Plan& plan) {
   if (!served.best_chunk) return;
-  served.chunk = planner::best_chunk(plan, served.requests, *served.policy, served.steps);
+  served.chunk = planner::best_chunk(plan, served.requests, *served.policy,
+                                     planner::Objective::ttft, served.steps);
 }
 
 fs::path planned_file(const planner::PlannedService& planned, const fs::path& plan) {

@@ -135,7 +135,9 @@ void print_answer(const PlanAnswer& answer, std::ostream& out) {
               ? used == 1 ? std::string("the device") : "all " + std::to_string(used) + " devices"
               : std::to_string(used) + " of " + std::to_string(platform_devices) + " devices")
       << " of " << plan.cluster.name() << " with strategy " << plan.strategy
-      << (chunk > 0 ? ", its prompt read in chunks of " + std::to_string(chunk) + " tokens" : "")
+      << (chunk == 1  ? ", its prompt read token by token"
+          : chunk > 1 ? ", its prompt read in chunks of " + std::to_string(chunk) + " tokens"
+                      : "")
       << (plan.streams() ? "; some weights stream from disk.\n" : ".\n");
   if (plan.model.experts)
     out << "A token uses " << billions(plan.model.active_parameters()) << " of its "

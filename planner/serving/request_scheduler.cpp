@@ -35,7 +35,7 @@ void check_capacity(std::span<const InferenceRequest> requests, std::int64_t chu
                 " rows and " + std::to_string(need.positions) +
                 " positions in the cache, expected at most " + std::to_string(capacity.rows) +
                 " and " + std::to_string(capacity.positions) + ", for which there is memory; " +
-                chunks + "plan for it with `tandem plan --workload`");
+                chunks + "plan again for requests of these lengths");
   }
 }
 

@@ -22,16 +22,19 @@ Workload typical_workload(std::span<const InferenceRequest> requests) {
 
 namespace {
 
-// A step in the middle of a prompt samples nothing. Throws Error if `plan` cannot have such steps.
+// Throws Error unless `plan` can have a step in the middle of a prompt, which samples nothing.
+void check_inner_step(const Plan& plan) {
+  const model::Batch inner{.segments = {{.sequence = 0, .past = 0, .rows = 1, .sampled = 0}},
+                           .cache = {}};
+  static_cast<void>(find_strategy(plan.strategy).lower(plan, inner));
+}
+
 void check_chunks(const Plan& plan, std::span<const InferenceRequest> requests,
                   std::int64_t chunk) {
   const auto parted = [chunk](const InferenceRequest& request) {
     return request.prompt_tokens > chunk;
   };
-  if (chunk == 0 || std::ranges::none_of(requests, parted)) return;
-  const model::Batch inner{.segments = {{.sequence = 0, .past = 0, .rows = 1, .sampled = 0}},
-                           .cache = {}};
-  static_cast<void>(find_strategy(plan.strategy).lower(plan, inner));
+  if (chunk > 0 && std::ranges::any_of(requests, parted)) check_inner_step(plan);
 }
 
 bool must_stream(const Request& request) { return request.window.blocks.value_or(0) > 0; }
@@ -44,9 +47,19 @@ std::string fewer_in_flight(std::int64_t steps) {
 
 }  // namespace
 
+bool reads_chunks(const Plan& plan) {
+  try {
+    check_inner_step(plan);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::int64_t useful_steps(const Request& request, const Policy& policy) {
   if (!find_strategy(request.strategy).sharding.splits_layers() || must_stream(request)) return 1;
-  if (request.rounds.value_or(1) > 1) return 1;  // each step goes round several times
+  if (request.rounds.value_or(1) > 1) return 1;        // each step goes round several times
+  if (request.head == HeadPlacement::split) return 1;  // its devices all work on one step
   return policy.alone() ? kMostSteps : std::int64_t{request.cluster.size()};
 }
 

@@ -19,6 +19,9 @@ namespace tandem::planner {
 // or kMostSteps if each sequence has steps of its own.
 [[nodiscard]] std::int64_t useful_steps(const Request& request, const Policy& policy);
 
+// Returns whether `plan` can read a part of a prompt in a step.
+[[nodiscard]] bool reads_chunks(const Plan& plan);
+
 // Throws Error if more `steps` are in flight than `requests`, with prompts in chunks of `chunk`
 // rows (0: whole), can ever use at once.
 void check_in_flight(std::span<const InferenceRequest> requests, std::int64_t chunk,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "advice/choice.hpp"
+#include "model/base/error.hpp"
 #include "planner/search/search.hpp"
 #include "tests/planner/planner_fixture.hpp"
 
@@ -159,6 +160,47 @@ TEST_CASE("study/prompt chunks: prompts that do not fit whole are read in chunks
     const study::ServedWorkload served = study::one_in_chunks(found.plan.workload, found.chunk);
     CHECK_NOTHROW(study::check_memory(found.plan, &served, false));
   }
+}
+
+// A little more memory than steps of `rows` tokens need.
+TEST_CASE("study/prompt chunks: prompts that fit only in steps of a few tokens are read in them") {
+  for (const std::string strategy : {"local", "pipeline", "tensor"}) {
+    for (const std::int64_t rows : {1, 8, 32}) {
+      CAPTURE(strategy);
+      CAPTURE(rows);
+      planner::Request request =
+          request_of(equal_devices(strategy == "local" ? 1 : 2, 1e6), strategy, {300, 2});
+      request.partition = strategy == "local" ? "auto" : "equal";
+      request.window.blocks = 0;
+      double most = 0.0;
+      for (const planner::DevicePlan& device :
+           plan_for(request, {.rows = rows, .steps = 1}).plan.devices)
+        most = std::max(most, device.memory.total());
+      request.memory_limit = model::Bytes{most};
+      CHECK(std::holds_alternative<Infeasible>(study::plan_prompt(request, {.rows = 64})));
+      const PromptPlan found = plan_for(request, {.best = true});
+      CHECK(found.chunk >= rows);
+      CHECK(found.chunk < 64);
+      const auto fit = study::fit_prompt(request, {.best = true});
+      REQUIRE(std::holds_alternative<study::FittingPlan>(fit));
+      CHECK(std::get<study::FittingPlan>(fit).chunk >= rows);
+    }
+  }
+}
+
+TEST_CASE("study/prompt chunks: as many steps are in flight as are asked for") {
+  planner::Request request = request_of(equal_devices(3, 1e6), "pipeline", {48, 3});
+  for (const std::int64_t steps : {1, 2, 7}) {
+    CAPTURE(steps);
+    CHECK(plan_for(request, {.rows = 4, .steps = steps}).plan.reserved().steps == steps);
+    if (steps > 1) {
+      const PromptPlan best = plan_for(request, {.best = true, .steps = steps});
+      CHECK(best.chunk > 0);
+      CHECK(best.plan.reserved().steps == steps);
+    }
+  }
+  CHECK_THROWS_WITH_AS(static_cast<void>(study::plan_prompt(request, {.rows = 24, .steps = 3})),
+                       doctest::Contains("1 request has at most 2 to do at once"), Error);
 }
 
 TEST_CASE("study/prompt chunks: what the first token waits for sums to its time over all chunks") {

@@ -59,8 +59,9 @@ TaskIndex WindowTasks::load(DeviceIndex device, WeightBlock block, std::int32_t 
 
 void WindowTasks::fail_no_pass(DeviceIndex device) const {
   throw Error("device '" + plan_->cluster.devices()[static_cast<std::size_t>(device)].name +
-              "': streams the LM head, expected a step that samples at least one row; plan "
-              "with '--window all', or read prompts whole, without '--chunk'");
+              "': streams the LM head, which every step has to pass, expected no chunk in the "
+              "middle of a prompt, which does not; read prompts whole ('--chunk whole'), or plan "
+              "with '--window all'");
 }
 
 void WindowTasks::computed(DeviceIndex device, TaskIndex last) {
