@@ -85,23 +85,19 @@ std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request,
   return std::move(*best);
 }
 
-// Returns a plan that fits with the prompt read so, in chunks. Errors are reasons, too: some
-// strategies read prompts whole.
+// Returns a plan that fits with the prompt read so, in chunks. Throws Error as make_serving_plan
+// does, also where the strategy reads prompts whole.
 std::variant<FittingPlan, Infeasible> fit_in_chunks(const Request& request,
                                                     const PromptReading& reading) {
-  std::string reason;
+  Infeasible none;
   for (const Request& one : with_balanced(request)) {
-    try {
-      auto made = planner::make_serving_plan(one, one_of(request.workload), policy(), reading.rows,
-                                             reading.steps);
-      if (auto* const plan = std::get_if<Plan>(&made))
-        return FittingPlan{.plan = std::move(*plan), .chunk = reading.rows};
-      reason = std::get<Infeasible>(made).reason;
-    } catch (const Error& error) {
-      reason = error.what();
-    }
+    auto made = planner::make_serving_plan(one, one_of(request.workload), policy(), reading.rows,
+                                           reading.steps);
+    if (auto* const plan = std::get_if<Plan>(&made))
+      return FittingPlan{.plan = std::move(*plan), .chunk = reading.rows};
+    none = std::get<Infeasible>(std::move(made));
   }
-  return Infeasible{std::move(reason)};
+  return none;
 }
 
 // Returns the request with all its weights in memory.
@@ -110,17 +106,32 @@ Request resident(Request request) {
   return request;
 }
 
-// Returns a plan in the longest chunks that fit with all weights; nothing if none do.
-std::optional<FittingPlan> in_short_steps(const Request& request, std::int64_t steps) {
-  std::optional<FittingPlan> longest;
+// Returns a plan in the longest chunks that fit with all weights, or why not even one token does;
+// the reason is empty if the strategy reads prompts whole.
+std::variant<FittingPlan, Infeasible> in_short_steps(const Request& request, std::int64_t steps) {
+  std::variant<FittingPlan, Infeasible> longest;
+  longest = Infeasible{};
   const auto fits = [&](std::int64_t rows) {
-    auto made = fit_in_chunks(resident(request), {.rows = rows, .steps = steps});
-    auto* const plan = std::get_if<FittingPlan>(&made);
-    if (plan != nullptr) longest = std::move(*plan);
-    return plan != nullptr;
+    try {
+      auto made = fit_in_chunks(resident(request), {.rows = rows, .steps = steps});
+      const bool fit = std::holds_alternative<FittingPlan>(made);
+      if (fit || rows == 1) longest = std::move(made);
+      return fit;
+    } catch (const Error&) {
+      return false;
+    }
   };
   static_cast<void>(planner::longest_fitting_step(request.workload.prompt_tokens, fits));
   return longest;
+}
+
+// Returns why neither a whole prompt nor, by `steps`, single tokens of it fit.
+Infeasible neither(Infeasible whole, const Infeasible& steps) {
+  if (steps.reason.empty()) return whole;
+  if (!whole.reason.empty() && whole.reason.back() != '\n') whole.reason += '\n';
+  whole.reason += "with all weights in memory and the prompt read token by token (--chunk 1), " +
+                  steps.reason.substr(0, steps.reason.find('\n'));
+  return whole;
 }
 
 bool may_read_in_chunks(const Request& request) {
@@ -138,10 +149,15 @@ std::variant<PromptPlan, Infeasible> best_reading(const Request& request, std::i
   const auto faster = [&](std::optional<PromptPlan> other) {
     if (other && (!best || other->seconds < best->seconds * kSavesEnough)) best = std::move(other);
   };
+  Infeasible none;
   const auto short_steps = [&]() -> std::optional<PromptPlan> {
-    const std::optional<FittingPlan> fitting = in_short_steps(request, steps);
-    if (!fitting) return std::nullopt;
-    auto made = plan_in_chunks(resident(request), {.rows = fitting->chunk, .steps = steps});
+    auto fitting = in_short_steps(request, steps);
+    if (auto* const no = std::get_if<Infeasible>(&fitting)) {
+      none = std::move(*no);
+      return std::nullopt;
+    }
+    const std::int64_t rows = std::get<FittingPlan>(fitting).chunk;
+    auto made = plan_in_chunks(resident(request), {.rows = rows, .steps = steps});
     auto* const one = std::get_if<PromptPlan>(&made);
     return one != nullptr ? std::optional(std::move(*one)) : std::nullopt;
   };
@@ -152,7 +168,7 @@ std::variant<PromptPlan, Infeasible> best_reading(const Request& request, std::i
         request.cluster.size() > 1)
       faster(searched(request, steps));
   }
-  if (!best) return std::get<Infeasible>(std::move(whole));
+  if (!best) return neither(std::get<Infeasible>(std::move(whole)), none);
   return std::move(*best);
 }
 
