@@ -109,8 +109,7 @@ Request resident(Request request) {
 // Returns a plan in the longest chunks that fit with all weights, or why not even one token does;
 // the reason is empty if the strategy reads prompts whole.
 std::variant<FittingPlan, Infeasible> in_short_steps(const Request& request, std::int64_t steps) {
-  std::variant<FittingPlan, Infeasible> longest;
-  longest = Infeasible{};
+  std::variant<FittingPlan, Infeasible> longest = Infeasible{};
   const auto fits = [&](std::int64_t rows) {
     try {
       auto made = fit_in_chunks(resident(request), {.rows = rows, .steps = steps});
@@ -216,7 +215,13 @@ std::variant<FittingPlan, Infeasible> fit_prompt(const Request& request,
   auto whole = planner::make_plan(request);
   if (auto* const plan = std::get_if<Plan>(&whole)) return FittingPlan{.plan = std::move(*plan)};
   if (reading.best && may_read_in_chunks(request)) {
-    if (auto found = in_short_steps(request, reading.steps)) return std::move(*found);
+    auto found = in_short_steps(request, reading.steps);
+    auto* const no = std::get_if<Infeasible>(&found);
+    if (no == nullptr) return found;
+    // Steps of one token need the least memory, and nothing streams.
+    if (request.window.blocks == 0 && !no->reason.empty())
+      return Infeasible{"read token by token, " + no->reason};
+    return neither(std::get<Infeasible>(std::move(whole)), *no);
   }
   return std::get<Infeasible>(std::move(whole));
 }

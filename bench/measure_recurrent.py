@@ -58,8 +58,8 @@ class Recurrent(Geometries):
         plan, out = self.folder / f"{name}.plan.json", self.folder / f"{name}.predicted.json"
         (self.folder / f"{name}.xml").write_text(xml)
         lengths = ["--samples", samples, "--prompt-tokens", PROMPT, "--new-tokens", NEW]
-        self.call("plan", "--platform", self.folder / f"{name}.xml", "--model", model, *lengths, *more, "--out", plan,
-                  "--quiet")
+        self.call("plan", "--platform", self.folder / f"{name}.xml", "--model", model, *lengths, *more, "--chunk",
+                  "whole", "--out", plan, "--quiet")
         self.call("simulate", plan, "--samples", samples, *self.policy(more), "--out", out, "--quiet")
         return json.loads(out.read_text()), plan
 

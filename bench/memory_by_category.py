@@ -167,7 +167,7 @@ class Bench:
                     serving += [flag, value]
             serving = ["--workload", workload, *serving]
             rest = [word for flag, value in zip(flags[::2], flags[1::2]) if flag not in known for word in (flag, value)]
-            plan += [*rest, *serving]
+            plan += [*rest, *serving, *([] if "--chunk" in flags else ["--chunk", "whole"])]
             prompt = serving
         else:
             plan += ["--prompt-tokens", setting["prompt"], *setting["flags"]]
