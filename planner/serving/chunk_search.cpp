@@ -88,7 +88,7 @@ class ChunkSearch {
     const auto at = std::ranges::find(counts, best_count_);
     const std::int64_t from = at == counts.begin() ? 1 : *(at - 1);
     const std::int64_t to = at + 1 < counts.end() ? *(at + 1) : most;
-    const std::int64_t between = std::max<std::int64_t>(1, (to - from) / (many ? 6 : 16));
+    const std::int64_t between = std::max<std::int64_t>(1, (to - from) / (many ? 4 : 16));
     for (std::int64_t count = from; count <= to; count += between) consider(count);
     return chunk_of(best_count_);
   }

@@ -19,8 +19,8 @@ namespace tandem::planner {
 // whole prompts. More chunks keep more stages busy at once and let others' new tokens pass, but
 // each reads all weights. With the longest prompt's P rows in k chunks of ceil(P / k), tries k of
 // 1, 2, 3, 4, 6, 8, 12, ... to 256 (of several requests 1, 2, 4, ... to 32), then the neighbours of
-// the best. Considers the first 16 requests, up to 64 new tokens of each: all chunks have been read
-// then, and what follows takes the same time whatever they were. If weights stream, prompts are
+// the best. Considers the first 16 requests and 64 new tokens of each: what follows once all
+// prompts are read takes the same time whatever the chunks were. If weights stream, prompts are
 // read whole.
 [[nodiscard]] std::int64_t best_chunk(const Plan& plan, std::span<const InferenceRequest> requests,
                                       const Policy& policy, Objective objective,
