@@ -107,7 +107,7 @@ std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
         .plan = std::move(chunked.plan), .policy = setting.policy, .chunk = chunked.chunk};
   }
   auto made =
-      planner::make_serving_plan(request, served.requests, *setting.policy, served.chunk, steps);
+      planner::make_plan_in_flight(request, served.requests, *setting.policy, served.chunk, steps);
   if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
   return Contender{
       .plan = std::get<Plan>(std::move(made)), .policy = setting.policy, .chunk = served.chunk};

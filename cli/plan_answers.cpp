@@ -26,8 +26,8 @@ Answer answer_to(const planner::Request& request, const study::PromptReading& re
     return std::move(found.plan);
   }
   if (!served->best_chunk) {
-    return planner::make_serving_plan(request, served->requests, *served->policy, served->chunk,
-                                      served->steps);
+    return planner::make_plan_in_flight(request, served->requests, *served->policy, served->chunk,
+                                        served->steps);
   }
   auto answer =
       planner::make_chunked_plan(request, served->requests, *served->policy, served->steps);

@@ -118,6 +118,50 @@ TEST_CASE("cli/chunk: auto is the default, and whole prompts are planned as befo
   CHECK(chunks.at("capacity").at("rows") == 6);
 }
 
+TEST_CASE("cli/chunk: as many chunks are in flight as the flag says, without a workload") {
+  const Chunks bench;
+  for (const std::string strategy : {"pipeline", "auto"}) {
+    CAPTURE(strategy);
+    bench.must(bench.plan_words({"--strategy", strategy, "--chunk", "5", "--in-flight", "3",
+                                 "--out", "p.json", "--quiet"}));
+    const Json plan = Json::parse(bench.read("p.json"));
+    CHECK(plan.at("strategy") == "pipeline");
+    CHECK(plan.at("in_flight") == 3);
+    CHECK(plan.at("capacity").at("steps") == 3);
+    bench.must({"simulate", "p.json", "--out", "predicted.json", "--quiet"});
+    bench.must(bench.plan_words({"--strategy", strategy, "--chunk", "auto", "--in-flight", "2",
+                                 "--out", "p.json", "--quiet"}));
+    CHECK(Json::parse(bench.read("p.json")).at("capacity").at("steps") == 2);
+  }
+}
+
+// Workbench::run() gives plans '--chunk whole', a shell does not.
+TEST_CASE("cli/chunk: the chunk of a workload is found by default, and kept") {
+  const Chunks bench;
+  const auto planned = [&](const std::string& more) {
+    const Outcome outcome = bench.shell(
+        "\"$TANDEM\" plan --platform pair.xml --model tiny --strategy pipeline --partition equal "
+        "--policy continuous --samples 4 --prompt-tokens 40 --new-tokens 6 --out w.json --quiet " +
+        more);
+    REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+    return Json::parse(bench.read("w.json"));
+  };
+  const auto end_s = [&] {
+    const Json result = Json::parse(bench.good({"simulate", "w.json", "--json"}));
+    const Json plan = Json::parse(bench.read("w.json"));
+    CHECK(result.at("environment").at("chunk") ==
+          (plan.contains("chunk") ? plan.at("chunk").dump() : "none"));
+    double sum = 0.0;
+    for (const Json& request : result.at("requests")) sum += request.at("end_s").get<double>();
+    return sum;
+  };
+  const Json whole = planned("--chunk whole");
+  CHECK_FALSE(whole.contains("chunk"));
+  const double of_whole = end_s();
+  CHECK(planned("") == planned("--chunk auto"));
+  CHECK(end_s() <= of_whole * (1.0 + 1e-6));
+}
+
 TEST_CASE("cli/chunk: chunks that cannot be are refused") {
   const Chunks bench;
   for (const std::string value : {"0", "some"})
@@ -132,6 +176,13 @@ TEST_CASE("cli/chunk: chunks that cannot be are refused") {
   refused({"--strategy", "csps", "--levels", "2", "--chunk", "5"}, "levels");
   refused({"--strategy", "pipeline", "--rounds", "2", "--chunk", "5"}, "go round");
   refused({"--strategy", "pipeline", "--window", "2", "--chunk", "5"}, "'--chunk'");
+  refused({"--strategy", "tensor", "--chunk", "5", "--in-flight", "2"}, "work on one step");
+  refused({"--strategy", "pipeline", "--chunk", "whole", "--in-flight", "2"}, "is one step");
+  refused({"--strategy", "pipeline", "--window", "2", "--chunk", "auto", "--in-flight", "2"},
+          "'--in-flight'");
+  check_refused(bench,
+                bench.plan_words({"--strategy", "pipeline", "--chunk", "8", "--in-flight", "4"}), 1,
+                "1 request has at most 3 to do at once");
 }
 
 TEST_CASE("cli/chunk: a plan in chunks has no room for a whole prompt, and says so") {
