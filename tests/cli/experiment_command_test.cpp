@@ -350,6 +350,25 @@ TEST_CASE("cli/experiment: a second NUC helps tokens and hurts a prompt, measure
   }
 }
 
+TEST_CASE("cli/experiment: for a prompt one NUC is ranked before the sums of two") {
+  const Workbench bench;
+  const Json plan = Json::parse(bench.good(
+      {"plan",      "--platform",   "nuc-pair", "--model",     "llama-3.1-8b", "--dtype",
+       "q4_0",      "--strategy",   "auto",     "--wire-type", "f32",          "--prompt-tokens",
+       "7",         "--new-tokens", "1",        "--objective", "ttft",         "--out",
+       "plan.json", "--json"}));
+  const auto seconds = [&](const std::string& strategy) {
+    for (const Json& one : plan.at("choice").at("contenders")) {
+      if (one.at("strategy") == strategy) return one.at("ttft_s").get<double>();
+    }
+    FAIL("no plan of " << strategy);
+    return 0.0;
+  };
+  CHECK(seconds("local") == doctest::Approx(7 * 66.86e-3).epsilon(0.01));  // as measured
+  CHECK(seconds("tensor") > 1.3 * seconds("local"));
+  CHECK(seconds("galaxy") > 1.3 * seconds("local"));
+}
+
 TEST_CASE("cli/experiment: what GPUs measured, or two sources state differently, is left out") {
   const Json json = report("measured-clusters");
   int left_out = 0;
