@@ -136,30 +136,29 @@ TEST_CASE("cli/chunk: as many chunks are in flight as the flag says, without a w
 }
 
 // Workbench::run() gives plans '--chunk whole', a shell does not.
-TEST_CASE("cli/chunk: the chunk of a workload is found by default, and kept") {
-  const Chunks bench;
+TEST_CASE("cli/chunk: the chunk of a workload is found by default, by the objective, and kept") {
+  const Workbench bench;
   const auto planned = [&](const std::string& more) {
     const Outcome outcome = bench.shell(
-        "\"$TANDEM\" plan --platform pair.xml --model tiny --strategy pipeline --partition equal "
-        "--policy continuous --samples 4 --prompt-tokens 40 --new-tokens 6 --out w.json --quiet " +
+        "\"$TANDEM\" plan --platform four-boxes --model llama-3.1-8b --dtype q4_0 --strategy "
+        "pipeline --policy continuous --samples 8 --prompt-tokens 512 --new-tokens 32 --out w.json "
+        "--quiet " +
         more);
     REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
     return Json::parse(bench.read("w.json"));
   };
-  const auto end_s = [&] {
+  const auto rate = [&](const std::string& chunk) {
     const Json result = Json::parse(bench.good({"simulate", "w.json", "--json"}));
-    const Json plan = Json::parse(bench.read("w.json"));
-    CHECK(result.at("environment").at("chunk") ==
-          (plan.contains("chunk") ? plan.at("chunk").dump() : "none"));
-    double sum = 0.0;
-    for (const Json& request : result.at("requests")) sum += request.at("end_s").get<double>();
-    return sum;
+    CHECK(result.at("environment").value("chunk", "none") == chunk);
+    return result.at("metrics").at("throughput_tokens_per_s").get<double>();
   };
   const Json whole = planned("--chunk whole");
   CHECK_FALSE(whole.contains("chunk"));
-  const double of_whole = end_s();
-  CHECK(planned("") == planned("--chunk auto"));
-  CHECK(end_s() <= of_whole * (1.0 + 1e-6));
+  const double of_whole = rate("none");
+  const Json chunked = planned("");
+  REQUIRE(chunked.contains("chunk"));
+  CHECK(rate(chunked.at("chunk").dump()) > 1.1 * of_whole);
+  CHECK(planned("--chunk auto") == chunked);
 }
 
 TEST_CASE("cli/chunk: chunks that cannot be are refused") {
