@@ -148,7 +148,9 @@ TEST_CASE("cli/chunk: the chunk of a workload is found by default, by the object
     return Json::parse(bench.read("w.json"));
   };
   const auto rate = [&](const std::string& chunk) {
-    const Json result = Json::parse(bench.good({"simulate", "w.json", "--json"}));
+    const Outcome outcome = bench.run({"simulate", "w.json", "--json"});
+    REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+    const Json result = Json::parse(outcome.out);
     CHECK(result.at("environment").value("chunk", "none") == chunk);
     return result.at("metrics").at("throughput_tokens_per_s").get<double>();
   };
