@@ -352,11 +352,13 @@ TEST_CASE("cli/experiment: a second NUC helps tokens and hurts a prompt, measure
 
 TEST_CASE("cli/experiment: for a prompt one NUC is ranked before the sums of two") {
   const Workbench bench;
-  const Json plan = Json::parse(bench.good(
+  const Outcome outcome = bench.run(
       {"plan",      "--platform",   "nuc-pair", "--model",     "llama-3.1-8b", "--dtype",
        "q4_0",      "--strategy",   "auto",     "--wire-type", "f32",          "--prompt-tokens",
        "7",         "--new-tokens", "1",        "--objective", "ttft",         "--out",
-       "plan.json", "--json"}));
+       "plan.json", "--json"});
+  REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+  const Json plan = Json::parse(outcome.out);
   const auto seconds = [&](const std::string& strategy) {
     for (const Json& one : plan.at("choice").at("contenders")) {
       if (one.at("strategy") == strategy) return one.at("ttft_s").get<double>();
