@@ -25,8 +25,17 @@ using planner::Request;
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Returns the objective's time for many requests.
-double seconds_of(const model::Result& result, Objective objective) {
+// Returns whether some devices are nearer to one another than to the rest.
+bool has_near_groups(const Request& request) {
+  const planner::Groups groups =
+      planner::parse_groups("auto", request.cluster, request.cluster.find(request.master));
+  return groups.size() > 1 &&
+         std::ranges::any_of(groups, [](const auto& g) { return g.size() > 1; });
+}
+
+}  // namespace
+
+double served_seconds(const model::Result& result, Objective objective) {
   double sum = 0.0;
   double last = 0.0;
   std::size_t counted = 0;
@@ -50,16 +59,6 @@ double seconds_of(const model::Result& result, Objective objective) {
   const std::optional<double> rate = result.metrics.throughput_tokens_per_s;
   return rate ? 1.0 / *rate : last / static_cast<double>(result.requests.size());
 }
-
-// Returns whether some devices are nearer to one another than to the rest.
-bool has_near_groups(const Request& request) {
-  const planner::Groups groups =
-      planner::parse_groups("auto", request.cluster, request.cluster.find(request.master));
-  return groups.size() > 1 &&
-         std::ranges::any_of(groups, [](const auto& g) { return g.size() > 1; });
-}
-
-}  // namespace
 
 std::vector<model::DeviceProfile> profiles_of(const Request& request) {
   if (!request.profiles.empty()) return request.profiles;
@@ -98,7 +97,7 @@ ServedWorkload Answers::served_by(const Contender& contender) const {
 
 double Answers::predicted(const Contender& contender) const {
   const Objective objective = question_->request.objective;
-  return seconds_of(predict_served_fairly(contender.plan, served_by(contender)), objective);
+  return served_seconds(predict_served_fairly(contender.plan, served_by(contender)), objective);
 }
 
 double Answers::simulated(const Contender& contender) const {
@@ -106,7 +105,7 @@ double Answers::simulated(const Contender& contender) const {
   if (!question_->served && contender.chunk > 0) return contender.seconds;
   if (!question_->served)
     return planner::predicted_time(contender.plan, objective, sim::replay_extrapolated);
-  return seconds_of(
+  return served_seconds(
       predict_served(contender.plan, served_by(contender), {.intervals = false}).result, objective);
 }
 

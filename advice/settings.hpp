@@ -106,6 +106,11 @@ class Answers {
   std::optional<Error> refused_;
 };
 
+// Returns the objective's seconds of many requests: the mean over those that have it; throughput:
+// from token to token or, of an encoder, from pass to pass. Throws Error for the latency of
+// requests of which none has two new tokens.
+[[nodiscard]] double served_seconds(const model::Result& result, planner::Objective objective);
+
 // Returns one profile for each device of the request's cluster: its own, or nominal ones.
 [[nodiscard]] std::vector<model::DeviceProfile> profiles_of(const planner::Request& request);
 
