@@ -30,6 +30,10 @@ model::Transformer model_here() {
   return transformer;
 }
 
+planner::Request request_of(const model::Cluster& cluster, const std::string& strategy) {
+  return {.model = model_here(), .cluster = cluster, .strategy = strategy, .workload = {20, 10}};
+}
+
 std::vector<InferenceRequest> alike(std::int64_t count) {
   return planner::samples_of({.id = {}, .prompt_tokens = 20, .new_tokens = 10}, count);
 }
@@ -46,10 +50,8 @@ std::vector<InferenceRequest> drawn(std::int64_t count, std::uint64_t seed) {
 // One device alone, which serves `made_for` one after another.
 Replica alone(double flops_per_s, const std::vector<InferenceRequest>& made_for) {
   const planner::Policy& policy = planner::find_policy("sequential");
-  auto made = planner::make_serving_plan({.model = model_here(),
-                                          .cluster = star_cluster({{.flops_per_s = flops_per_s}}),
-                                          .strategy = "local"},
-                                         made_for, policy, 0);
+  auto made = planner::make_serving_plan(
+      request_of(star_cluster({{.flops_per_s = flops_per_s}}), "local"), made_for, policy, 0);
   REQUIRE(std::holds_alternative<planner::Plan>(made));
   return {.plan = std::get<planner::Plan>(std::move(made)),
           .policy = &policy,
@@ -58,9 +60,8 @@ Replica alone(double flops_per_s, const std::vector<InferenceRequest>& made_for)
 
 study::ReplicaQuestion question(const model::Cluster& cluster,
                                 const std::vector<InferenceRequest>& requests) {
-  study::Question question{.request = {.model = model_here(),
-                                       .cluster = cluster,
-                                       .objective = planner::Objective::throughput}};
+  study::Question question{.request = request_of(cluster, "auto")};
+  question.request.objective = planner::Objective::throughput;
   question.served = study::ServedWorkload{.requests = requests};
   return {.question = question, .rule = &planner::find_dispatch("least-work")};
 }
@@ -129,10 +130,10 @@ TEST_CASE("study/replicas: a request goes only where there is memory for it") {
   CHECK_THROWS_AS(study::dispatch(requests, planner::find_dispatch("least-work"), replicas), Error);
 }
 
-// Batches save weights no time here (computing takes all of it), so messages only cost.
+// Messages take longer than computing.
 TEST_CASE("study/replicas: equal devices with room for the model are best alone") {
   const std::vector<InferenceRequest> requests = alike(8);
-  const model::Cluster four = star_cluster(std::vector<DeviceSpec>(4, {.flops_per_s = 1e6}));
+  const model::Cluster four = star_cluster(std::vector<DeviceSpec>(4, {.flops_per_s = 1e8}));
   const study::ReplicaChoice choice = study::choose_replicas(question(four, requests));
   REQUIRE(choice.best);
   const study::Division& best = choice.divisions[*choice.best];
@@ -146,9 +147,8 @@ TEST_CASE("study/replicas: equal devices with room for the model are best alone"
 TEST_CASE("study/replicas: devices that cannot hold the model alone stay together") {
   const std::vector<InferenceRequest> requests = alike(4);
   const model::Cluster whole = star_cluster({{}});
-  auto made =
-      planner::make_serving_plan({.model = model_here(), .cluster = whole, .strategy = "local"},
-                                 requests, planner::find_policy("sequential"), 0);
+  auto made = planner::make_serving_plan(request_of(whole, "local"), requests,
+                                         planner::find_policy("sequential"), 0);
   const double needs = std::get<planner::Plan>(made).devices[0].memory.total();
   const model::Cluster four =
       star_cluster(std::vector<DeviceSpec>(4, {.flops_per_s = 1e6, .memory_bytes = 0.9 * needs}));
@@ -174,7 +174,7 @@ TEST_CASE("study/replicas: replicas that would share a link are refused by its n
   const model::Cluster home("home", devices, {"ap"}, {air}, edges);
   const std::vector<InferenceRequest> requests = alike(4);
   const auto pair_of = [&](const std::vector<bool>& used) {
-    planner::Request request{.model = model_here(), .cluster = home, .strategy = "pipeline"};
+    const planner::Request request = request_of(home, "pipeline");
     const planner::Policy& policy = planner::find_policy("continuous");
     auto made =
         planner::make_serving_plan(planner::for_devices(request, used), requests, policy, 0);

@@ -30,8 +30,8 @@ class Counter : public Kitchen {
     write("requests.jsonl", kRequests);
   }
   void plan(const Words& more) const {
-    Words words{"plan",  "--platform", "pair.xml", "--model",   "tiny",
-                "--out", "folder",     "--quiet",  "--seconds", "0"};
+    Words words{"plan",  "--platform", "pair.xml", "--model",    "tiny",
+                "--out", "folder",     "--quiet",  "--strategy", "auto"};
     words.insert(words.end(), more.begin(), more.end());
     must(words);
   }
@@ -45,7 +45,7 @@ class Counter : public Kitchen {
 
 }  // namespace
 
-TEST_CASE("cli/replicas: a folder is planned, predicted and run; tokens are those of one plan") {
+TEST_CASE("cli/replicas: a folder is planned, predicted and run, with the tokens of one plan") {
   const Counter bench;
   for (const char* const rule : {"least-work", "fewest-open"}) {
     CAPTURE(rule);
@@ -103,7 +103,8 @@ TEST_CASE("cli/replicas: another workload is sent to the same plans") {
 
 TEST_CASE("cli/replicas: what makes no sense is refused in one line") {
   const Counter bench;
-  const Words base{"plan", "--platform", "pair.xml", "--model", "tiny", "--out", "folder"};
+  const Words base{"plan",    "--strategy", "auto",  "--platform", "pair.xml",
+                   "--model", "tiny",       "--out", "folder"};
   const auto refused = [&](const Words& more, int code, const std::string& expected) {
     CAPTURE(expected);
     Words words = base;
@@ -113,7 +114,10 @@ TEST_CASE("cli/replicas: what makes no sense is refused in one line") {
   refused({"--replicas", "2"}, 2, "give '--workload FILE' or '--samples M'");
   refused({"--replicas", "3", "--samples", "4"}, 1, "there are 2 devices and 4 requests");
   refused({"--replicas", "0", "--samples", "4"}, 1, "--replicas");
-  refused({"--replicas", "2", "--samples", "4", "--strategy", "local"}, 2, "'--strategy auto'");
+  check_refused(bench,
+                {"plan", "--strategy", "local", "--platform", "pair.xml", "--model", "tiny",
+                 "--out", "folder", "--samples", "4", "--replicas", "2"},
+                2, "'--strategy auto'");
   refused({"--replicas", "2", "--samples", "4", "--master", "desk"}, 2, "a master of its own");
   refused({"--dispatch", "least-work"}, 2, "without '--replicas'");
   refused({"--replicas", "2", "--samples", "4", "--dispatch", "random"}, 1, "least-work");
