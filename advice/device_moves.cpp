@@ -38,7 +38,8 @@ DeviceMoves::DeviceMoves(const Question& question) : question_(&question) {
                                      : request.workload,
                      .devices = {},
                      .profiles = profiles_of(request)};
-  const std::vector<double> rates = planner::capacities(outline);
+  rates_ = planner::capacities(outline);
+  const std::vector<double>& rates = rates_;
   std::ranges::stable_sort(slowest_first_, [&](DeviceIndex a, DeviceIndex b) {
     return rates[static_cast<std::size_t>(a)] < rates[static_cast<std::size_t>(b)];
   });

@@ -15,6 +15,8 @@ class DeviceMoves {
   // `question` outlives it.
   explicit DeviceMoves(const Question& question);
 
+  // Of computing, by DeviceIndex (planner::capacities).
+  [[nodiscard]] const std::vector<double>& rates() const { return rates_; }
   // All devices, by the rate at which they compute.
   [[nodiscard]] const std::vector<model::DeviceIndex>& slowest_first() const {
     return slowest_first_;
@@ -37,6 +39,7 @@ class DeviceMoves {
 
  private:
   const Question* question_;
+  std::vector<double> rates_;
   std::vector<model::DeviceIndex> slowest_first_;
   std::vector<model::DeviceIndex> nearest_last_;
   model::DeviceIndex first_master_ = 0;

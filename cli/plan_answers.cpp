@@ -66,18 +66,26 @@ Answer answer_within(const planner::Request& request, MeasuredLoss& loss, const 
   return plan;
 }
 
-Answer answer_of_any(const Options& options, const planner::Request& request,
-                     std::vector<model::WeightFormats> formats, const study::PromptReading& reading,
-                     std::optional<Served>& served, const planner::SearchEffort::Limits& limits,
-                     std::optional<study::Choice>& choice) {
-  planner::SearchEffort effort(limits);
-  BestSoFarLine line(!options.has("quiet"));
+study::Question question_of(const Options& options, const planner::Request& request,
+                            std::vector<model::WeightFormats> formats,
+                            const study::PromptReading& reading,
+                            const std::optional<Served>& served) {
   study::Question question{.request = request, .formats = std::move(formats), .prompt = reading};
   if (served) {
     question.served = for_prediction(*served);
     if (!options.has("policy")) question.served->policy = nullptr;
     question.best_chunk = served->best_chunk;
   }
+  return question;
+}
+
+Answer answer_of_any(const Options& options, const planner::Request& request,
+                     std::vector<model::WeightFormats> formats, const study::PromptReading& reading,
+                     std::optional<Served>& served, const planner::SearchEffort::Limits& limits,
+                     std::optional<study::Choice>& choice) {
+  planner::SearchEffort effort(limits);
+  BestSoFarLine line(!options.has("quiet"));
+  study::Question question = question_of(options, request, std::move(formats), reading, served);
   question.effort = &effort;
   question.progress = [&](const study::BestSoFar& best) { line.show(best, effort.seconds()); };
   {

@@ -35,6 +35,13 @@ using Answer = std::variant<planner::Plan, planner::Infeasible>;
 [[nodiscard]] Answer answer_within(const planner::Request& request, MeasuredLoss& loss,
                                    const Bounded& bounded, std::optional<DropAnswer>& drop);
 
+// Returns what the search for the best strategy is asked: for `served`, by any policy unless
+// --policy names one, or for one request.
+[[nodiscard]] study::Question question_of(const Options& options, const planner::Request& request,
+                                          std::vector<model::WeightFormats> formats,
+                                          const study::PromptReading& reading,
+                                          const std::optional<Served>& served);
+
 // The best plan of all strategies within `limits`; `choice` is set to their
 // ranking, policy and chunk of `served` to the best ones. Infeasible: why each strategy has none.
 // One request is read as `reading` says; `served` is set to it if that is in chunks.

@@ -27,6 +27,7 @@
 #include "cli/flags/strategy_flags.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "cli/plan_answers.hpp"
+#include "cli/replica_answers.hpp"
 #include "cli/views/answer_view.hpp"
 #include "cli/views/bound_view.hpp"
 #include "cli/views/drop_view.hpp"
@@ -106,7 +107,11 @@ void check_files(const Options& options, const std::string& platform, const std:
     files.reads("flag '--profile'",
                 equals == std::string::npos ? profile : profile.substr(equals + 1));
   }
-  if (show.file) files.writes("flag '--out'", *show.file);
+  if (show.file && options.has("replicas")) {
+    files.writes_in("flag '--out'", *show.file, {"replicas.json"});
+  } else if (show.file) {
+    files.writes("flag '--out'", *show.file);
+  }
   files.check();
 }
 
@@ -364,7 +369,12 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
           ? study::PromptReading{}
           : prompt_reading(options, transformer, only_whole(request, flags, bounded.has_value()));
   check_in_flight(options, served ? served->steps : reading.steps, request, any);
+  const std::optional<WantedReplicas> replicas = wanted_replicas(options, any, served);
   options.settle();
+  if (replicas)
+    return plan_replicas(options, *replicas,
+                         question_of(options, request, formats, reading, served), limits, *served,
+                         show, out);
   std::optional<Fitted> fitted;
   if (goal) {
     fitted = find_fit(options, {.goal = *goal,

@@ -13,6 +13,7 @@
 
 #include "cli/files/files.hpp"
 #include "cli/files/npy.hpp"
+#include "cli/files/replica_folder.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
 #include "cli/flags/cache_type.hpp"
@@ -27,6 +28,7 @@
 #include "cli/flags/run_prediction.hpp"
 #include "cli/flags/testbed_flag.hpp"
 #include "cli/flags/workload_flags.hpp"
+#include "cli/replica_run.hpp"
 #include "cli/version.hpp"
 #include "cli/views/generation_view.hpp"
 #include "cli/views/interruption.hpp"
@@ -134,10 +136,9 @@ struct Job {
 // What is meant as a prompt is easily given as if it were the plan.
 void check_is_plan(const std::string& path) {
   std::error_code ignored;
-  const bool folder = std::filesystem::is_directory(path, ignored);
-  if (!folder && std::filesystem::exists(path, ignored)) return;
-  throw Error("argument plan.json: '" + path + (folder ? "': a folder" : "': no such file") +
-              ", expected a plan that 'tandem plan' wrote; a prompt is given by "
+  if (std::filesystem::exists(path, ignored)) return;
+  throw Error("argument plan.json: '" + path +
+              "': no such file, expected a plan that 'tandem plan' wrote; a prompt is given by "
               "--prompt, a folder of weights by --weights, and without a plan this machine runs "
               "the model alone");
 }
@@ -364,6 +365,8 @@ int judge_drift(const Options& options, const RunMode& mode, double drift, doubl
 int run_command(const Arguments& arguments, std::ostream& out) {
   const auto start = exec::Clock::now();
   Options options(run_syntax(), arguments);
+  if (options.positionals() > 0 && is_folder(options.positional(0)))
+    return run_replicas(options, arguments, run_command, out);
   if (options.positionals() > 0) check_is_plan(options.positional(0));
   const std::filesystem::path weights = weights_of(options.required("weights"));
   const bool quiet = options.has("quiet");

@@ -12,6 +12,7 @@
 #include "advice/prediction.hpp"
 #include "advice/prompt_chunks.hpp"
 #include "cli/files/files.hpp"
+#include "cli/files/replica_folder.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
@@ -19,6 +20,7 @@
 #include "cli/flags/predicted_workload.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload_flags.hpp"
+#include "cli/replica_answers.hpp"
 #include "cli/version.hpp"
 #include "cli/views/result_tables.hpp"
 #include "exec/kernels/kernels_here.hpp"
@@ -151,7 +153,9 @@ void print_served(const study::ServedWorkload& served, const Result& result, std
 int simulate_command(const Arguments& arguments, std::ostream& out) {
   Syntax syntax{
       .command = "simulate",
-      .summary = "Predicts the times, memory and traffic of a plan, and what they wait for.",
+      .summary =
+          "Predicts the times, memory and traffic of a plan, and what they wait for; of a folder\n"
+          "of replicas, of all of them together.",
       .positionals = {"plan.json"},
       .flags = {{"out", "FILE", "write the result file; - prints it instead of the table"},
                 {"trace", "FILE", "write the timeline, for ui.perfetto.dev"},
@@ -168,6 +172,8 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   syntax.flags.insert(syntax.flags.end() - 2, more.begin(), more.end());
   Options options(syntax, arguments);
   const Shown show = shown(options);
+  if (is_folder(options.positional(0)))
+    return simulate_replicas(options, options.positional(0), show, out);
   const EvaluatorKind evaluator =
       options.choice_or("evaluator", "simgrid", {"simgrid", "analytic"}) == "analytic"
           ? EvaluatorKind::analytic

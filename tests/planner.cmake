@@ -11,6 +11,7 @@ tandem_tests(
     planner/partition/exact/chain_test.cpp
     planner/serving/chunk_search_test.cpp
     planner/search/device_choice_test.cpp
+    planner/serving/dispatch_test.cpp
     planner/serving/drawn_requests_test.cpp
     planner/search/drop_search_test.cpp
     planner/partition/exact/division_test.cpp

@@ -1,9 +1,6 @@
 #include "cli/fidelity/replay.hpp"
 
-#include <stdlib.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -13,9 +10,9 @@
 #include "advice/fidelity/report_text.hpp"
 #include "cli/fidelity/recordings_folder.hpp"
 #include "cli/files/files.hpp"
+#include "cli/files/temporary_folder.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
-#include "model/base/system_fault.hpp"
 #include "model/base/text_table.hpp"
 #include "model/predict/device_profile.hpp"
 #include "model/report/result.hpp"
@@ -27,27 +24,6 @@ namespace fs = std::filesystem;
 
 constexpr double kTolerance = 1e-9;
 constexpr std::size_t kShown = 20;
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "tandem-fidelity-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      throw Error(name + ": cannot make this folder: " +
-                  model::system_fault(errno, "set TMPDIR to a writable folder"));
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::vector<study::Quantity> predicted_now(const study::Recording& recording,
                                            const std::string& source, const fs::path& folder,
@@ -135,7 +111,7 @@ int replay_recordings(const fs::path& folder, study::Half half, bool update, Sub
     throw Error(folder.string() +
                 ": has no recordings, expected NAME.json of `tandem fidelity`; "
                 "check the path");
-  const TemporaryFolder temporary;
+  const TemporaryFolder temporary("fidelity");
   std::vector<study::Change> changes;
   std::vector<study::Recording> now;
   for (const study::Recording& recording : recordings) {

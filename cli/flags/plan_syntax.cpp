@@ -1,6 +1,7 @@
 #include "cli/flags/plan_syntax.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "cli/flags/platform_flags.hpp"
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/workload_flags.hpp"
+#include "cli/replica_answers.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
@@ -150,7 +152,8 @@ Syntax plan_syntax() {
           "  tandem plan --platform home4 --model llama-3.1-8b --dtype q4_k_m\n"
           "  tandem plan --platform home4 --model gpt2-l --objective ttft --out plan.json\n"
           "  tandem plan --platform home4 --model gpt2-l --strategy pipeline\n"};
-  const std::vector<Flag> more = workload_flags();
+  std::vector<Flag> more = workload_flags();
+  std::ranges::move(replica_flags(), std::back_inserter(more));
   syntax.flags.insert(std::ranges::find(syntax.flags, "chat", &Flag::name), more.begin(),
                       more.end());
   const auto window = std::ranges::find(syntax.flags, "window", &Flag::name);

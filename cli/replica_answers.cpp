@@ -1,0 +1,276 @@
+#include "cli/replica_answers.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "advice/replica_search.hpp"
+#include "advice/replicas.hpp"
+#include "cli/files/files.hpp"
+#include "cli/files/replica_folder.hpp"
+#include "cli/flags/predicted_workload.hpp"
+#include "cli/version.hpp"
+#include "cli/views/interruption.hpp"
+#include "cli/views/progress_view.hpp"
+#include "cli/views/result_tables.hpp"
+#include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
+#include "model/base/text_table.hpp"
+
+namespace tandem::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using planner::Objective;
+using planner::Replica;
+
+std::string rules_text() {
+  std::string text;
+  for (const planner::Dispatch& rule : planner::dispatches()) {
+    text += text.empty() ? "" : ", ";
+    text += std::string(rule.name) + " (" + std::string(rule.summary) + ")";
+  }
+  return text;
+}
+
+// "a, b | c".
+std::string groups_text(const study::Division& division) {
+  std::string text;
+  for (const std::vector<std::string>& group : division.groups)
+    text += (text.empty() ? "" : " | ") + listed(group);
+  return text;
+}
+
+std::string value_text(Objective objective, double seconds) {
+  switch (objective) {
+    case Objective::throughput:
+      return model::fixed(1.0 / seconds, 2) + " a second";
+    case Objective::ttft:
+      return "first token after " + to_text(model::Seconds{seconds}) + " in the mean";
+    case Objective::latency:
+      return "a new token in " + to_text(model::Seconds{seconds}) + " in the mean";
+    case Objective::request:
+      break;
+  }
+  return "a request in " + to_text(model::Seconds{seconds}) + " in the mean";
+}
+
+std::string replicas_text(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " replica" : " replicas");
+}
+
+// How each replica serves its part.
+void print_each(const std::vector<Replica>& replicas, std::ostream& out) {
+  model::Table table({"replica", "strategy", "devices", "master", "requests", "served with"});
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    const Replica& one = replicas[i];
+    std::vector<std::string> devices;
+    for (const model::Device& device : one.plan.cluster.devices()) devices.push_back(device.name);
+    table.add({std::to_string(i + 1), one.plan.strategy, listed(devices),
+               one.plan.cluster.devices()[static_cast<std::size_t>(one.plan.master)].name,
+               std::to_string(one.requests.size()),
+               std::string(one.policy->name) +
+                   (one.chunk > 0 ? ", chunks of " + std::to_string(one.chunk) : "")});
+  }
+  table.print(out);
+}
+
+Json each_json(const std::vector<Replica>& replicas) {
+  Json all = Json::array();
+  for (const Replica& one : replicas) {
+    Json devices = Json::array();
+    for (const model::Device& device : one.plan.cluster.devices()) devices.push_back(device.name);
+    all.push_back(
+        {{"strategy", one.plan.strategy},
+         {"devices", std::move(devices)},
+         {"master", one.plan.cluster.devices()[static_cast<std::size_t>(one.plan.master)].name},
+         {"requests", one.requests.size()},
+         {"policy", one.policy->name},
+         {"chunk", one.chunk > 0 ? Json(one.chunk) : Json()}});
+  }
+  return all;
+}
+
+Json choice_json(const study::ReplicaChoice& choice, Objective objective) {
+  Json divisions = Json::array();
+  for (const study::Division& division : choice.divisions) {
+    const bool planned = !division.replicas.empty();
+    Json one{{"groups", division.groups}};
+    if (objective == Objective::throughput)
+      one["throughput_per_s"] = planned ? Json(1.0 / division.seconds) : Json();
+    else
+      one["seconds"] = planned ? Json(division.seconds) : Json();
+    one["reason"] = planned ? Json() : Json(division.reason);
+    divisions.push_back(std::move(one));
+  }
+  const study::Division& best = choice.divisions[*choice.best];
+  return {{"objective", to_string(objective)},
+          {"replicas", each_json(best.replicas)},
+          {"divisions", std::move(divisions)},
+          {"evaluations", choice.evaluations},
+          {"to_the_end", choice.to_the_end}};
+}
+
+void print_choice(const study::ReplicaChoice& choice, const study::Question& question,
+                  const planner::Dispatch& rule, std::ostream& out) {
+  const Objective objective = question.request.objective;
+  const study::Division& best = choice.divisions[*choice.best];
+  out << question.request.model.name << " on " << question.request.cluster.name() << ": "
+      << replicas_text(best.replicas.size()) << ", " << question.served->requests.size()
+      << " requests by " << rule.name << ": " << value_text(objective, best.seconds) << ".\n";
+  if (best.replicas.size() > 1) out << "Each replica's master holds the text of its requests.\n";
+  if (!choice.to_the_end)
+    out << "Stopped after " << choice.evaluations
+        << " evaluations; a better division may be found with --seconds 0, which searches to the "
+           "end.\n";
+  out << '\n';
+  print_each(best.replicas, out);
+  out << '\n';
+  model::Table table({"division", "predicted"});
+  for (const study::Division& division : choice.divisions)
+    table.add(
+        {groups_text(division), division.replicas.empty()
+                                    ? "no: " + division.reason.substr(0, division.reason.find('\n'))
+                                    : value_text(objective, division.seconds)});
+  table.print(out);
+}
+
+}  // namespace
+
+std::vector<Flag> replica_flags() {
+  static const std::string rules =
+      "with --replicas: where a request goes when it arrives: " + rules_text() + " [least-work]";
+  return {{"replicas", "N",
+           "of many requests: N groups of devices, each with a plan of its own, or auto: as many "
+           "as is best; --out is a folder [none: one plan]"},
+          {"dispatch", "RULE", rules}};
+}
+
+std::optional<WantedReplicas> wanted_replicas(const Options& options, bool any,
+                                              const std::optional<Served>& served) {
+  const std::optional<std::string> count = options.text("replicas");
+  if (!count) {
+    options.refuse({"dispatch"}, "without '--replicas'");
+    return std::nullopt;
+  }
+  if (!any)
+    throw Usage(
+        "flag '--replicas': each replica has the strategy that is best for its devices; "
+        "expected '--strategy auto'");
+  if (!served)
+    throw Usage(
+        "flag '--replicas': replicas share out requests, expected many; give "
+        "'--workload FILE' or '--samples M'");
+  options.refuse({"fit", "master"}, "with '--replicas', each of which has a master of its own");
+  if (options.text_or("devices", "") == "fewest")
+    throw Usage(
+        "flag '--devices': 'fewest' is for one plan, with '--replicas' expected names, or "
+        "all");
+  std::vector<std::string_view> names;
+  for (const planner::Dispatch& rule : planner::dispatches()) names.push_back(rule.name);
+  WantedReplicas wanted{
+      .rule = &planner::find_dispatch(options.choice_or("dispatch", "least-work", names))};
+  if (*count != "auto") wanted.count = options.integer_or("replicas", 1, 1, 1024);
+  return wanted;
+}
+
+int plan_replicas(const Options& options, const WantedReplicas& wanted,
+                  const study::Question& question, const planner::SearchEffort::Limits& limits,
+                  const Served& served, const Shown& show, std::ostream& out) {
+  const auto devices = std::ssize(question.request.cluster.devices());
+  const auto requests = std::ssize(served.requests);
+  if (wanted.count > std::min(devices, requests))
+    throw Error("flag '--replicas': " + std::to_string(wanted.count) + ", expected at most " +
+                std::to_string(std::min(devices, requests)) + ": there are " +
+                std::to_string(devices) + " devices and " + std::to_string(requests) +
+                " requests; give fewer, or auto");
+  planner::SearchEffort interrupts;
+  study::ReplicaChoice choice;
+  {
+    ProgressLine line("divisions", !show.quiet && ::isatty(STDERR_FILENO) == 1);
+    const Interruption interruption([&](const std::string&) { interrupts.interrupt(); }, {},
+                                    std::chrono::seconds(10));
+    std::size_t known = 0;
+    choice = study::choose_replicas({.question = question,
+                                     .rule = wanted.rule,
+                                     .count = wanted.count,
+                                     .limits = limits,
+                                     .interrupts = &interrupts,
+                                     .progress = [&](std::size_t at, std::size_t of) {
+                                       line.expect(of - known);
+                                       known = of;
+                                       if (at > 0) line.advance(1);
+                                     }});
+  }
+  if (!choice.best) {
+    out << "no division of the devices into replicas has plans\n";
+    for (const study::Division& division : choice.divisions)
+      out << groups_text(division) << ": " << division.reason
+          << (division.reason.ends_with('\n') ? "" : "\n");
+    return 3;
+  }
+  if (show.file)
+    write_replica_folder(
+        *show.file,
+        {.replicas = choice.divisions[*choice.best].replicas,
+         .workload = served.samples ? std::string() : read_file(options.required("workload")),
+         .raw_prompts = served.raw_prompts,
+         .rule = wanted.rule},
+        served.requests);
+  if (show.json) {
+    out << choice_json(choice, question.request.objective).dump(2) << '\n';
+  } else if (show.table()) {
+    print_choice(choice, question, *wanted.rule, out);
+    if (show.file) out << "\npredict all of them: tandem simulate " << *show.file << '\n';
+  }
+  return 0;
+}
+
+int simulate_replicas(Options& options, const std::filesystem::path& folder, const Shown& show,
+                      std::ostream& out) {
+  options.refuse(
+      {"trace", "full", "seed", "repetitions", "schedule", "policy", "chunk", "in-flight"},
+      "with a folder of replicas, each of which is a plan; simulate that plan");
+  const study::EvaluatorKind evaluator =
+      options.choice_or("evaluator", "simgrid", {"simgrid", "analytic"}) == "analytic"
+          ? study::EvaluatorKind::analytic
+          : study::EvaluatorKind::simgrid;
+  ReplicaFolder read = read_replica_folder(folder);
+  const bool others = options.has("workload") || options.has("samples");
+  if (others) {
+    read.requests = predicted_workload(options, read.files.front(), read.plans.front())->requests;
+  } else {
+    options.refuse({"tokenizer", "raw-prompt"}, "without '--workload', whose prompts they are for");
+  }
+  options.settle();
+  if (others) study::dispatch(read.requests, *read.rule, read.replicas);
+  study::ReplicasPrediction prediction =
+      study::predict_replicas(read.requests, read.replicas, evaluator);
+  model::Result& result = prediction.result;
+  result.plan = {.sha256 = read.sha256,
+                 .strategy = "replicas",
+                 .model = read.replicas.front().plan.model.name,
+                 .platform = read.replicas.front().plan.cluster.name()};
+  result.environment["tandem"] = version();
+  result.environment["dispatch"] = read.rule->name;
+  deliver(show, to_json(result), out);
+  if (show.json) {
+    out << to_json(result);
+  } else if (show.table()) {
+    out << result.plan.model << " on " << result.plan.platform << ", "
+        << replicas_text(read.replicas.size()) << ", " << read.rule->name << ", "
+        << result.evaluator << "\n\n";
+    print_each(read.replicas, out);
+    out << '\n';
+    print_requests(result, out);
+    out << '\n';
+    print_devices(result, out);
+  }
+  return 0;
+}
+
+}  // namespace tandem::cli
