@@ -13,6 +13,7 @@
 #include "planner/search/device_choice.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/serving/planned_service.hpp"
+#include "planner/serving/service_objective.hpp"
 
 namespace tandem::study {
 namespace {
