@@ -12,6 +12,7 @@ tandem_tests(
     planner/serving/chunk_search_test.cpp
     planner/search/device_choice_test.cpp
     planner/serving/drawn_requests_test.cpp
+    planner/serving/live_requests_test.cpp
     planner/search/drop_search_test.cpp
     planner/partition/exact/division_test.cpp
     planner/collective/collective_test.cpp
