@@ -14,7 +14,7 @@
 namespace tandem::serve {
 namespace {
 
-using Json = nlohmann::json;
+using Given = nlohmann::json;  // what a client sent
 
 constexpr std::size_t kMostMessages = 4096;
 constexpr std::size_t kMostStops = 4;
@@ -26,8 +26,8 @@ constexpr std::size_t kShown = 60;
   throw ApiError(400, "'" + param + "': " + problem, param, std::move(code));
 }
 
-std::string shown(const Json& value) {
-  return model::one_line(value.dump(-1, ' ', true, Json::error_handler_t::replace), kShown);
+std::string shown(const Given& value) {
+  return model::one_line(value.dump(-1, ' ', true, Given::error_handler_t::replace), kShown);
 }
 
 // The parameters of one request. Null is the same as absent.
@@ -42,19 +42,19 @@ class Parameters {
     }
   }
 
-  [[nodiscard]] const Json* find(const std::string& name) {
+  [[nodiscard]] const Given* find(const std::string& name) {
     asked_.push_back(name);
     const auto found = json_.find(name);
     return found == json_.end() || found->is_null() ? nullptr : &*found;
   }
-  [[nodiscard]] const Json& at(const std::string& name) {
-    const Json* const value = find(name);
+  [[nodiscard]] const Given& at(const std::string& name) {
+    const Given* const value = find(name);
     if (value == nullptr) refuse(name, "absent, expected this parameter");
     return *value;
   }
   [[nodiscard]] std::optional<std::int64_t> integer(const std::string& name, std::int64_t least,
                                                     std::int64_t most) {
-    const Json* const value = find(name);
+    const Given* const value = find(name);
     if (value == nullptr) return std::nullopt;
     const bool fits = value->is_number_integer() &&
                       (!value->is_number_unsigned() ||
@@ -68,25 +68,25 @@ class Parameters {
   // `text` names the range.
   [[nodiscard]] double number(const std::string& name, double fallback, bool (*good)(double),
                               const std::string& text) {
-    const Json* const value = find(name);
+    const Given* const value = find(name);
     if (value == nullptr) return fallback;
     if (!value->is_number() || !good(value->get<double>()))
       refuse(name, shown(*value) + ", expected " + text);
     return value->get<double>();
   }
   [[nodiscard]] bool boolean(const std::string& name) {
-    const Json* const value = find(name);
+    const Given* const value = find(name);
     if (value == nullptr) return false;
     if (!value->is_boolean()) refuse(name, shown(*value) + ", expected true or false");
     return value->get<bool>();
   }
-  [[nodiscard]] std::string text(const std::string& name, const Json& value) const {
+  [[nodiscard]] std::string text(const std::string& name, const Given& value) const {
     if (!value.is_string()) refuse(name, shown(value) + ", expected a text");
     return value.get<std::string>();
   }
   // A parameter that is not supported, except at a value at which it has no effect.
-  void neutral(const std::string& name, const Json& value) {
-    const Json* const given = find(name);
+  void neutral(const std::string& name, const Given& value) {
+    const Given* const given = find(name);
     if (given == nullptr || *given == value) return;
     refuse(name, shown(*given) + ", not supported here but for " + shown(value) + "; leave it out");
   }
@@ -101,33 +101,33 @@ class Parameters {
   }
 
  private:
-  Json json_;
+  Given json_;
   std::vector<std::string> asked_;
 };
 
 // A content is a text, or a list of parts that are texts.
-std::string content_of(const std::string& where, const Json& content) {
+std::string content_of(const std::string& where, const Given& content) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array())
     refuse(where, shown(content) + ", expected a text or a list of parts of type 'text'");
   std::string text;
-  for (const Json& part : content) {
-    const bool is_text = part.is_object() && part.value("type", Json()) == "text" &&
-                         part.size() == 2 && part.value("text", Json()).is_string();
+  for (const Given& part : content) {
+    const bool is_text = part.is_object() && part.value("type", Given()) == "text" &&
+                         part.size() == 2 && part.value("text", Given()).is_string();
     if (!is_text) refuse(where, shown(part) + ", expected parts of type 'text' only");
     text += part["text"].get<std::string>();
   }
   return text;
 }
 
-exec::ChatMessage message_of(const std::string& where, const Json& message) {
+exec::ChatMessage message_of(const std::string& where, const Given& message) {
   if (!message.is_object()) refuse(where, shown(message) + ", expected an object");
   for (const auto& [name, value] : message.items()) {
     if (name != "role" && name != "content" && !value.is_null())
       refuse(where + "." + model::one_line(name, kShown), "not supported here; leave it out",
              "unsupported_parameter");
   }
-  const Json role = message.value("role", Json());
+  const Given role = message.value("role", Given());
   const bool known =
       role == "system" || role == "developer" || role == "user" || role == "assistant";
   if (!known)
@@ -138,19 +138,19 @@ exec::ChatMessage message_of(const std::string& where, const Json& message) {
           .content = content_of(where + ".content", message["content"])};
 }
 
-std::vector<exec::ChatMessage> messages_of(const Json& list) {
+std::vector<exec::ChatMessage> messages_of(const Given& list) {
   if (!list.is_array() || list.empty() || list.size() > kMostMessages)
     refuse("messages", "expected a list of 1 to " + std::to_string(kMostMessages) + " messages");
   std::vector<exec::ChatMessage> messages;
-  for (const Json& message : list)
+  for (const Given& message : list)
     messages.push_back(message_of("messages[" + std::to_string(messages.size()) + "]", message));
   return messages;
 }
 
-std::variant<std::string, std::vector<std::int32_t>> prompt_of(const Json& prompt) {
+std::variant<std::string, std::vector<std::int32_t>> prompt_of(const Given& prompt) {
   if (prompt.is_string()) return prompt.get<std::string>();
   std::vector<std::int32_t> ids;
-  for (const Json& id : prompt.is_array() ? prompt : Json::array()) {
+  for (const Given& id : prompt.is_array() ? prompt : Given::array()) {
     if (!id.is_number_unsigned() ||
         id.get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max())
       refuse("prompt", shown(id) +
@@ -163,11 +163,11 @@ std::variant<std::string, std::vector<std::int32_t>> prompt_of(const Json& promp
 }
 
 std::vector<std::string> stops_of(Parameters& parameters) {
-  const Json* const given = parameters.find("stop");
+  const Given* const given = parameters.find("stop");
   if (given == nullptr) return {};
-  const Json list = given->is_array() ? *given : Json::array({*given});
+  const Given list = given->is_array() ? *given : Given::array({*given});
   std::vector<std::string> stops;
-  for (const Json& stop : list) {
+  for (const Given& stop : list) {
     if (stops.size() == kMostStops) refuse("stop", "expected at most 4 texts");
     stops.push_back(parameters.text("stop", stop));
     if (stops.back().empty() || stops.back().size() > kMostStopBytes)
@@ -182,7 +182,7 @@ ApiRequest common(Parameters& parameters) {
   constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
   constexpr double kMostTemperature = 100.0;
   ApiRequest request;
-  if (const Json* const model = parameters.find("model"))
+  if (const Given* const model = parameters.find("model"))
     request.model = parameters.text("model", *model);
   request.max_tokens = parameters.integer("max_tokens", 1, kMostTokens);
   request.temperature = parameters.number(
@@ -197,20 +197,20 @@ ApiRequest common(Parameters& parameters) {
     request.seed = static_cast<std::uint64_t>(*seed);
   request.stops = stops_of(parameters);
   request.streams = parameters.boolean("stream");
-  if (const Json* const options = parameters.find("stream_options")) {
+  if (const Given* const options = parameters.find("stream_options")) {
     if (!request.streams) refuse("stream_options", "expected with \"stream\": true only");
     const bool good = options->is_object() && options->size() == 1 &&
-                      options->value("include_usage", Json()).is_boolean();
+                      options->value("include_usage", Given()).is_boolean();
     if (!good) refuse("stream_options", shown(*options) + ", expected {\"include_usage\": true}");
     request.includes_usage = (*options)["include_usage"].get<bool>();
   }
   // A name of the user for the server's records, of which there are none.
-  if (const Json* const user = parameters.find("user"))
+  if (const Given* const user = parameters.find("user"))
     static_cast<void>(parameters.text("user", *user));
   parameters.neutral("n", 1);
   parameters.neutral("presence_penalty", 0);
   parameters.neutral("frequency_penalty", 0);
-  parameters.neutral("logit_bias", Json::object());
+  parameters.neutral("logit_bias", Given::object());
   return request;
 }
 
@@ -233,7 +233,7 @@ ApiRequest parse_chat_request(std::string_view body) {
     refuse("max_tokens", "differs from 'max_completion_tokens'; give one");
   if (tokens) request.max_tokens = tokens;
   parameters.neutral("logprobs", false);
-  parameters.neutral("tools", Json::array());
+  parameters.neutral("tools", Given::array());
   parameters.neutral("tool_choice", "none");
   parameters.neutral("response_format", {{"type", "text"}});
   parameters.settle();
