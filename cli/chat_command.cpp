@@ -79,7 +79,7 @@ class Answer {
 // thread.
 class ChatSignals {
  public:
-  explicit ChatSignals(std::function<void()> on_end) : on_end_(std::move(on_end)) {
+  explicit ChatSignals(std::function<void()> on_end) : on_end_(std::move(on_end)), stop_(on_end_) {
     sigset_t set = watched();
     pthread_sigmask(SIG_BLOCK, &set, &before_);
     has_terminal_ = tcgetattr(STDIN_FILENO, &terminal_) == 0;
@@ -280,6 +280,12 @@ planner::InferenceRequest sample_of(const Options& options) {
 
 int chat_command(const Arguments& arguments, std::ostream& out) {
   Options options(chat_syntax(), arguments);
+  std::atomic<exec::RequestDesk*> open = nullptr;
+  // First, as reading a plan begins threads.
+  ChatSignals signals([&open] {
+    if (open == nullptr) _exit(1);
+    open.load()->close("interrupted");
+  });
   auto found = service_job(options);
   if (const auto* no = std::get_if<planner::Infeasible>(&found)) {
     out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
@@ -301,7 +307,6 @@ int chat_command(const Arguments& arguments, std::ostream& out) {
   std::condition_variable changed;
   bool ready = false;
   std::string failure;
-  ChatSignals signals([&] { desk.close("interrupted"); });
   Conversation conversation(job, desk, signals, sample, system, out);
   exec::LiveSession session(plan, std::move(run), desk,
                             {.on_ready =
@@ -317,7 +322,7 @@ int chat_command(const Arguments& arguments, std::ostream& out) {
                                    ready = true;
                                    changed.notify_all();
                                  }});
-  signals.on_interrupt([&] { desk.close("interrupted"); });
+  open = &desk;
   {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return ready; });
@@ -328,6 +333,7 @@ int chat_command(const Arguments& arguments, std::ostream& out) {
   while (const auto line = editor.read("> ")) {
     if (!conversation.take(*line)) break;
   }
+  open = nullptr;
   return 0;
 }
 

@@ -1,6 +1,9 @@
 // tandem serve: OpenAI's API over HTTP, for a plan or for this machine.
 
+#include <unistd.h>
+
 #include <iostream>
+#include <mutex>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -73,6 +76,21 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
   constexpr std::int64_t kMostQueue = 100'000;
   constexpr std::chrono::seconds kGrace{10};
   Options options(serve_syntax(), arguments);
+  std::mutex mutex;  // of what a signal ends
+  exec::RequestDesk* open = nullptr;
+  exec::LiveSession* session = nullptr;
+  // First, as reading a plan begins threads.
+  const Interruption interruption(
+      [&](const std::string& reason) {
+        const std::lock_guard lock(mutex);
+        if (open == nullptr) {
+          write_if_possible(STDERR_FILENO, "tandem: " + reason + "\n");
+          _exit(1);
+        }
+        open->close("the server is shutting down");
+        if (session != nullptr) session->stop("the server is shutting down");
+      },
+      {}, kGrace);
   const exec::Endpoint endpoint = endpoint_of(options);
   serve::ApiOptions api_options{.listening = endpoint.host};
   if (const auto path = options.text("token"))
@@ -97,15 +115,6 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
 
   exec::RequestDesk desk(*job.tokenizer, plan.model, exec::stop_tokens(plan, *job.tokenizer),
                          limits);
-  exec::LiveSession* session = nullptr;
-  std::mutex mutex;  // of `session`
-  const Interruption interruption(
-      [&](const std::string& /*reason*/) {
-        desk.close("the server is shutting down");
-        const std::lock_guard lock(mutex);
-        if (session != nullptr) session->stop("the server is shutting down");
-      },
-      {}, kGrace);
   serve::ApiService api(api_options, *job.tokenizer, desk);
   serve::HttpServer server(endpoint, api);
   api.use(server);
@@ -126,10 +135,12 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
                                    }});
     {
       const std::lock_guard lock(mutex);
+      open = &desk;
       session = &serving;
     }
     server.run();
     const std::lock_guard lock(mutex);
+    open = nullptr;
     session = nullptr;
   }
   api.end();

@@ -20,7 +20,7 @@ struct LineEditor::State {
 
 namespace {
 
-char* prompt_of(EditLine* editor) {
+char* shown_prompt(EditLine* editor) {
   void* text = nullptr;
   el_get(editor, EL_CLIENTDATA, &text);
   return static_cast<std::string*>(text)->data();
@@ -40,7 +40,7 @@ LineEditor::LineEditor() : state_(std::make_unique<State>()) {
   HistEvent event{};
   history(state_->history, &event, H_SETSIZE, kLines);
   el_set(state_->editor, EL_CLIENTDATA, &state_->prompt);
-  el_set(state_->editor, EL_PROMPT, prompt_of);
+  el_set(state_->editor, EL_PROMPT, shown_prompt);
   el_set(state_->editor, EL_EDITOR, "emacs");
   el_set(state_->editor, EL_HIST, history, state_->history);
 }
