@@ -439,7 +439,7 @@ TEST_CASE("planner/serving: a bad workload gets one error that names line and fi
       {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 0, "new_tokens": 3})", "prompt_tokens"},
       {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4})", "new_tokens"},
       {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 4, "max_tokens": 3})",
-       "field 'max_tokens' is 3, expected 4 to"},
+       "field 'max_tokens' is 3, expected an integer from 4 to"},
       {R"({"id": "a", "arrival_s": 0, "new_tokens": 4})", "exactly one of prompt"},
       {R"({"id": "a", "arrival_s": 0, "prompt": "x", "prompt_tokens": 4, "new_tokens": 4})",
        "exactly one of prompt"},
