@@ -13,6 +13,8 @@
 //   summary  its line of `tandem help`; empty: not listed
 #define TANDEM_COMMANDS(ROW)                                                                      \
   ROW(run, start, nothing, "run a plan for real, on emulated or real devices")                    \
+  ROW(chat, start, nothing, "talk with a model in the terminal")                                  \
+  ROW(serve, start, nothing, "answer OpenAI's API over HTTP, with a plan or on this machine")     \
   ROW(plan, start, simulator, "place a model on a platform")                                      \
   ROW(simulate, start, simulator, "predict the times of a plan")                                  \
   ROW(compare, start, nothing, "compare predictions and runs of one plan")                        \

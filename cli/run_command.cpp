@@ -21,6 +21,7 @@
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/kernels_flag.hpp"
+#include "cli/flags/local_model.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/prompt.hpp"
@@ -98,13 +99,9 @@ Syntax run_syntax() {
            "cores; else all cores; 1 if emulated]"},
           kKernelsFlag,
           {"key", "FILE", "shared key of the devices (with --hosts)"},
-          {"dtype", "TYPE",
-           "without a plan: keep weights in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, "
-           "q6_k, or "
-           "a mix, q4_k_m or q5_k_m [as stored]"},
+          kOwnDtypeFlag,
           kOwnCacheTypeFlag,
-          {"memory-limit", "BYTES",
-           "without a plan: use no more, as 2GiB [nine tenths of what is available]"},
+          kMemoryLimitFlag,
           {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
           kCacheSizeFlag,
           kVerifyFlag,
@@ -219,31 +216,13 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
   return {std::move(plan), mode, std::move(tokenizer), std::move(prompt), count, {}, workload};
 }
 
-// What a run without a plan may use of the memory that is available now, which leaves the other
-// programs some. Throws Error if the system does not tell.
-model::Bytes memory_here() {
-  constexpr double kShare = 0.9;
-  return model::Bytes{kShare * exec::available_memory().bytes};
-}
-
 // Without a plan: one for this machine. The reason why there is none instead.
 std::variant<Job, planner::Infeasible> local_job(const Options& options,
                                                  const std::filesystem::path& weights) {
   const RunMode mode = run_mode_of(options, nullptr);
   options.refuse({"workload", "samples", "policy", "chunk", "in-flight"},
                  "without a plan; `tandem plan --workload` reserves memory for the requests");
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(weights, ignored) && !exec::is_gguf(weights))
-    throw Error("flag '--weights': " + weights.string() +
-                ": neither a folder nor a GGUF file, expected a folder with config.json and "
-                "weights (*.safetensors), or a GGUF file; check the path");
-  model::Transformer transformer = load_model(weights.string());
-  transformer.require_executable();
-  transformer.cache = cache_type_of(options);
-  const auto formats = dtype_of(options, transformer);
-  transformer.formats =
-      formats ? *formats
-              : exec::stored_formats(*exec::open_weights(weights, transformer), transformer);
+  const model::Transformer transformer = local_model(options, weights);
   check_outcome(options, transformer);
   auto tokenizer = tokenizer_of(options, transformer, weights, options.has("prompt-ids"));
   std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, weights, std::nullopt);
@@ -257,12 +236,8 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
   constexpr std::int64_t kUsual = 512;
   const std::int64_t count =
       new_tokens(options, transformer, std::min(kUsual, transformer.max_context - length));
-  const auto limit = options.text("memory-limit");
-  const model::Bytes memory =
-      limit ? std::min(model::parse_bytes(*limit, "flag '--memory-limit'"), memory_here())
-            : memory_here();
-  auto answer =
-      planner::plan_here(transformer, {.prompt_tokens = length, .new_tokens = count}, memory);
+  auto answer = planner::plan_here(transformer, {.prompt_tokens = length, .new_tokens = count},
+                                   local_memory(options));
   if (auto* no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
   return Job{std::get<planner::Plan>(std::move(answer)), mode, std::move(tokenizer),
              std::move(prompt), count};
@@ -292,12 +267,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   } else if (job.plan.model.architecture().generates()) {
     run.sampling = sampling_of(options);
   }
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  const int measured = job.plan.profiles[static_cast<std::size_t>(job.plan.master)].threads;
-  // A profile may be of a machine with more cores; the remark on threads says that fewer compute.
-  const std::int64_t known = std::min<std::int64_t>(measured, cores);
-  const std::int64_t usual = job.mode.one_machine() ? 1 : cores;
-  run.threads = static_cast<int>(options.integer_or("threads", known > 0 ? known : usual, 1, 1024));
+  run.threads = master_threads(options, job.plan, job.mode.one_machine());
   run.kernels = kernels_of(options);
   run.timeline = options.has("trace");
   run.digest_weights = options.has("out");

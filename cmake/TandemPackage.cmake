@@ -18,6 +18,9 @@ string(JOIN ", " depends libboost-program-options1.74.0 libc6 libgcc-s1 libhwy1 
 if(botan_FOUND AND NOT botan_archive)
   string(APPEND depends ", libbotan-2-19")
 endif()
+if(edit_FOUND)
+  string(APPEND depends ", libedit2")
+endif()
 
 set(CPACK_COMPONENTS_ALL device)
 set(CPACK_DEBIAN_DEVICE_FILE_NAME DEB-DEFAULT)

@@ -43,6 +43,7 @@ tandem_tests(
     cli/prompt_chunks_command_test.cpp
     cli/predicted_run_command_test.cpp
     cli/profile_command_test.cpp
+    cli/serve_command_test.cpp
     cli/served_command_test.cpp
     cli/sweep_command_test.cpp
     cli/testbed_command_test.cpp

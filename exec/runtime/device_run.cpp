@@ -358,7 +358,7 @@ std::optional<DeviceRun::Served> DeviceRun::serve(std::int32_t i, const model::B
   // The loads of later steps are the same for any batch.
   static_cast<void>(runtime_.step(i, graph, &graph, sample, times_));
   const std::span<const TaskTime> records = std::span(times_).subspan(before);
-  tally_.add(graph, records);
+  if (options_.run.reports()) tally_.add(graph, records);
   return served_of(graph, records);
 }
 
@@ -369,7 +369,7 @@ DeviceRun::Served DeviceRun::finish(const SampleToken& sample) {
 
 void DeviceRun::take_done(bool all) {
   while (std::optional<Runtime::Done> done = runtime_.take_done(all)) {
-    tally_.add(*done->graph, done->log);
+    if (options_.run.reports()) tally_.add(*done->graph, done->log);
     if (options_.run.keep_records) times_.insert(times_.end(), done->log.begin(), done->log.end());
   }
 }

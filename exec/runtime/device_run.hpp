@@ -43,13 +43,15 @@ struct RunOptions {
   std::int32_t scored_rows = 0;  // the most of one text, at least 1; 0: a generation
   bool keep_records = false;     // of every task, for a timeline
   // Serving instead of generation: steps of many requests from the master's scheduler, each within
-  // this capacity, `most_steps` at most. `workload` is then that of the largest prompt step. Zeros:
-  // a generation.
+  // this capacity, `most_steps` at most (0: no limit, and no report at the end). `workload` is then
+  // that of the largest prompt step. Zeros: a generation.
   planner::Capacity capacity{};
   std::int64_t most_steps = 0;
   // The requests that are rotated as long texts (Compute::rotate_long).
   std::vector<std::int32_t> long_sequences{};
   [[nodiscard]] bool serves() const { return capacity.sequences > 0; }
+  // Returns whether devices tally their tasks for a report.
+  [[nodiscard]] bool reports() const { return !serves() || most_steps > 0; }
   // Returns the capacity that memory is needed for.
   [[nodiscard]] planner::Capacity needs() const {
     if (!serves()) return workload.capacity();

@@ -35,13 +35,6 @@ std::vector<std::int32_t> prompt_ids(const ExecuteOptions& options, const Tokeni
   return tokenizer.encode(std::get<std::string>(options.prompt));
 }
 
-std::vector<std::int64_t> stop_tokens(const planner::Plan& plan, const Tokenizer& tokenizer) {
-  std::vector<std::int64_t> stops = plan.model.eos_tokens;
-  const auto more = tokenizer.eos_tokens();
-  stops.insert(stops.end(), more.begin(), more.end());
-  return stops;
-}
-
 void check_devices(const planner::Plan& plan, const ExecuteOptions& options) {
   if (!std::holds_alternative<std::monostate>(options.devices)) return;
   const std::vector<bool> workers = workers_of(plan);
@@ -211,33 +204,75 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
 
 }  // namespace
 
-Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
-  check_devices(plan, options);
-  std::unique_ptr<Tokenizer> own;
-  const Tokenizer& tokenizer = options.tokenizer != nullptr
-                                   ? *options.tokenizer
-                                   : *(own = load_tokenizer(options.weights, plan.model));
+std::vector<std::int64_t> stop_tokens(const planner::Plan& plan, const Tokenizer& tokenizer) {
+  std::vector<std::int64_t> stops = plan.model.eos_tokens;
+  const auto more = tokenizer.eos_tokens();
+  stops.insert(stops.end(), more.begin(), more.end());
+  return stops;
+}
 
+namespace {
+
+// What precedes a run.
+class Preparation {
+ public:
+  Preparation(const planner::Plan& plan, const ExecuteOptions& options) : options_(options) {
+    check_devices(plan, options);
+    if (options.tokenizer == nullptr) own_ = load_tokenizer(options.weights, plan.model);
+    run = generate_options(plan, options, tokenizer());
+    check_candidates(plan, run);
+    check_requests(plan, run);
+    outdated = outdated_remark(plan, options);
+    if (!outdated.empty() && run.on_warning) run.on_warning(outdated);
+    threads = threads_remark(plan, options);
+    if (!threads.empty() && run.on_warning) run.on_warning(threads);
+    // Before the processes of emulated devices begin, which then find it.
+    if (run.kernels == KernelSet::tuned) choose_integer_kernels(run.cache_dir);
+    if (testbed_of(options) != nullptr) check_open_files(plan, run.weights, /*one_machine=*/true);
+    if (const auto* on = std::get_if<EmulatedOn>(&options.devices)) {
+      emulated.emplace(plan, on->pace, on->dilation);
+      if (options.on_stage) options.on_stage("starting the emulated devices");
+      emulated->start(on->program, run);
+    }
+  }
+  [[nodiscard]] const Tokenizer& tokenizer() const { return own_ ? *own_ : *options_.tokenizer; }
+  [[nodiscard]] Interrupt& interrupt() {
+    return options_.interrupt != nullptr ? *options_.interrupt : none_;
+  }
+
+  GenerateOptions run;
+  std::string outdated;  // remarks
+  std::string threads;
+  std::optional<EmulatedDevices> emulated;
+
+ private:
+  const ExecuteOptions& options_;
+  std::unique_ptr<Tokenizer> own_;
+  Interrupt none_;
+};
+
+}  // namespace
+
+void serve_requests(const planner::Plan& plan, const ExecuteOptions& options,
+                    const std::function<void()>& on_ready) {
+  require(options.serve && options.serve->source != nullptr, "serve_requests: a source");
+  if (!plan.model.architecture().generates())
+    throw Error("model " + plan.model.name +
+                ": an encoder, expected a model that continues texts; its hidden states come from "
+                "'tandem run --hidden'");
+  Preparation ready(plan, options);
+  ready.run.on_begin = on_ready;
+  static_cast<void>(generate(plan, ready.run, ready.interrupt()));
+  if (ready.emulated) ready.emulated->finish();
+}
+
+Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   const Clock::time_point start = Clock::now();
-  GenerateOptions run = generate_options(plan, options, tokenizer);
-  check_candidates(plan, run);
-  check_requests(plan, run);
-  const std::string outdated = outdated_remark(plan, options);
-  if (!outdated.empty() && run.on_warning) run.on_warning(outdated);
-  const std::string threads = threads_remark(plan, options);
-  if (!threads.empty() && run.on_warning) run.on_warning(threads);
-  // Before the processes of emulated devices begin, which then find it.
-  if (run.kernels == KernelSet::tuned) choose_integer_kernels(run.cache_dir);
+  Preparation ready(plan, options);
   std::optional<RunWeights> weights;
   if (options.digest_weights) weights.emplace(options.weights, plan.model);
-  if (testbed_of(options) != nullptr) check_open_files(plan, run.weights, /*one_machine=*/true);
-  std::optional<EmulatedDevices> emulated;
-  if (const auto* on = std::get_if<EmulatedOn>(&options.devices)) {
-    emulated.emplace(plan, on->pace, on->dilation);
-    if (options.on_stage) options.on_stage("starting the emulated devices");
-    emulated->start(on->program, run);
-  }
-  Texts texts(options, tokenizer);
+  GenerateOptions& run = ready.run;
+  Texts texts(options, ready.tokenizer());
   Clock::time_point begin = start;
   run.on_begin = [&] { begin = Clock::now(); };
   const auto passed_s = [&] {
@@ -250,9 +285,7 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
       if (options.serve->on_token) options.serve->on_token(request, token, last);
     };
   }
-  Interrupt none;
-  Interrupt& interrupt = options.interrupt != nullptr ? *options.interrupt : none;
-  Generation generation = generate(plan, run, interrupt);
+  Generation generation = generate(plan, run, ready.interrupt());
   Execution done{.tokens = std::move(generation.tokens),
                  .texts = texts.finish(),
                  .hidden = std::move(generation.hidden),
@@ -261,20 +294,20 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
                  .trace = std::move(generation.run.trace),
                  .drift = generation.drift,
                  .ready = generation.ready};
-  if (emulated) emulated->finish();
+  if (ready.emulated) ready.emulated->finish();
   done.result.metrics.ready_s = std::chrono::duration<double>(done.ready - start).count();
-  describe(plan, options, run, emulated ? &*emulated : nullptr, done);
+  describe(plan, options, run, ready.emulated ? &*ready.emulated : nullptr, done);
   if (weights) {
     if (options.on_stage) options.on_stage("hashing the weights for the result");
     done.result.weights_sha256 = weights->digest(
         {.notes = run.cache_dir / "seen", .believe = !options.verify, .threads = options.threads},
-        interrupt, options.on_warning);
+        ready.interrupt(), options.on_warning);
     if (options.on_stage) options.on_stage("");
   }
-  if (!threads.empty()) done.result.environment["profile_threads"] = threads;
-  if (!outdated.empty()) {
+  if (!ready.threads.empty()) done.result.environment["profile_threads"] = ready.threads;
+  if (!ready.outdated.empty()) {
     std::string& told = done.result.environment["outdated_profiles"];
-    told = outdated + (told.empty() ? "" : "; " + told);
+    told = ready.outdated + (told.empty() ? "" : "; " + told);
   }
   return done;
 }

@@ -132,4 +132,14 @@ struct Execution {
 // an interrupt. Then no thread, process or connection is left behind.
 [[nodiscard]] Execution execute(const planner::Plan& plan, const ExecuteOptions& options);
 
+// Returns the tokens that end a text of `plan`'s model.
+[[nodiscard]] std::vector<std::int64_t> stop_tokens(const planner::Plan& plan,
+                                                    const Tokenizer& tokenizer);
+
+// Serves the requests of the source of `options.serve` until it closes; `on_ready` is called when
+// everything is in place. Of the options for texts, results and traces none is read. Throws as
+// execute() does.
+void serve_requests(const planner::Plan& plan, const ExecuteOptions& options,
+                    const std::function<void()>& on_ready);
+
 }  // namespace tandem::exec

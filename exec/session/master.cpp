@@ -35,7 +35,7 @@ class GenerationRun {
   Generation generate() {
     return session_.run([&] {
       Generation generation = options_.serve ? serve() : execute();
-      gather(generation);
+      if (run().reports()) gather(generation);
       return generation;
     });
   }
@@ -88,7 +88,7 @@ class GenerationRun {
   Generation serve() {
     serving_.emplace(*options_.serve, options_.stop_tokens, run().capacity, run().dilation);
     std::optional<DriftWatch> drift;
-    if (run().pace == Pace::measured) drift.emplace(options_.turn.get());
+    if (run().pace == Pace::measured && run().reports()) drift.emplace(options_.turn.get());
     session_.voice().stage("");
     Generation generation;
     begin(generation);
@@ -113,6 +113,11 @@ class GenerationRun {
              [this](const SampleToken& sample) {
                session_.check();
                return session_.device().finish(sample);
+             },
+         .await_news =
+             [this] {
+               session_.wait_a_moment(
+                   [this](Clock::time_point until) { options_.serve->source->await(until); });
              },
          .on_token =
              [this](std::size_t request, std::int32_t token, bool last) {
@@ -312,8 +317,9 @@ planner::Workload workload_of(const GenerateOptions& options) {
 // device checks that it has the memory.
 planner::Capacity capacity_of(const planner::Plan& plan, const ServeOptions& serve) {
   planner::Capacity capacity = planner::serving_capacity(plan, serve.steps);
-  const planner::Capacity need = planner::least_capacity(serve.requests, serve.chunk);
-  if (serve.is_one) capacity.positions = std::max(capacity.positions, need.positions);
+  if (serve.is_one)
+    capacity.positions = std::max(capacity.positions,
+                                  planner::least_capacity(serve.requests, serve.chunk).positions);
   return capacity;
 }
 
@@ -336,17 +342,19 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
   check_candidates(plan, options);
   check_requests(plan, options);
   if (options.serve) {
-    // Of the largest step of a prompt; room is made for it before the first request.
+    // Of the largest step of a prompt; memory for it is allocated before the first request.
     const planner::Capacity capacity = capacity_of(plan, *options.serve);
     const std::int64_t rows = std::min(capacity.rows, plan.model.max_context - 1);
-    const RunOptions run{
-        .workload = {.prompt_tokens = rows, .new_tokens = 1},
-        .pace = options.pace,
-        .dilation = options.dilation,
-        .keep_records = options.keep_spans,
-        .capacity = capacity,
-        .most_steps = planner::most_steps(options.serve->requests, options.serve->chunk, capacity),
-        .long_sequences = long_sequences_of(plan.model, options.serve->requests)};
+    const RunOptions run{.workload = {.prompt_tokens = rows, .new_tokens = 1},
+                         .pace = options.pace,
+                         .dilation = options.dilation,
+                         .keep_records = options.keep_spans,
+                         .capacity = capacity,
+                         .most_steps = options.serve->source != nullptr
+                                           ? 0
+                                           : planner::most_steps(options.serve->requests,
+                                                                 options.serve->chunk, capacity),
+                         .long_sequences = long_sequences_of(plan.model, options.serve->requests)};
     return GenerationRun(plan, options, run, interrupt).generate();
   }
   const RunOptions run{.workload = workload_of(options),

@@ -16,6 +16,7 @@
 #include "exec/emulation/turn.hpp"
 #include "exec/kernels/kernel_set.hpp"
 #include "exec/session/peer_session.hpp"
+#include "exec/session/request_source.hpp"
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
 #include "exec/weights/move_choice.hpp"
@@ -51,6 +52,8 @@ struct SessionOptions {
 // Many requests instead of one prompt.
 struct ServeOptions {
   std::vector<planner::InferenceRequest> requests;  // by arrival, with the ids of their prompts
+  // Of requests that come and go, instead; on_token is then not called, and there is no result.
+  RequestSource* source = nullptr;
   const planner::Policy* policy = nullptr;
   std::int64_t chunk = 0;  // most rows of prompts in a step; 0: prompts are read whole
   std::int64_t steps = 0;  // in flight at most; 0: as many as the plan reserves memory for

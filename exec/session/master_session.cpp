@@ -132,8 +132,14 @@ void MasterSession::announce(std::int32_t i, const model::Batch& batch,
   announced_.cpu_s += std::chrono::duration<double>(system_lane_clock().cpu_time() - begin).count();
 }
 
+void MasterSession::wait_a_moment(const std::function<void(Clock::time_point until)>& sleep) {
+  constexpr std::chrono::milliseconds kMoment{50};
+  activity().enter(Phase::waiting, plan_->master);
+  sleep(Clock::now() + kMoment);
+  session_->check();
+}
+
 void MasterSession::wait_until(Clock::time_point when, const std::string& what) {
-  constexpr std::chrono::milliseconds kPiece{50};
   constexpr std::chrono::seconds kShowEvery{1};
   const auto text = [&] {
     const auto left = std::chrono::ceil<std::chrono::seconds>(when - Clock::now());
@@ -150,9 +156,8 @@ void MasterSession::wait_until(Clock::time_point when, const std::string& what) 
       voice_.stage(text());
       show += kShowEvery;
     }
-    activity().enter(Phase::waiting, plan_->master);
-    std::this_thread::sleep_until(std::min(when, Clock::now() + kPiece));
-    session_->check();
+    wait_a_moment(
+        [when](Clock::time_point until) { std::this_thread::sleep_until(std::min(when, until)); });
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -88,6 +89,8 @@ class MasterSession {
   // In pieces, so that a failure elsewhere ends it. The caller is notified that a long wait is for
   // `what`, unless that is empty.
   void wait_until(Clock::time_point when, const std::string& what = "");
+  // Calls `sleep` with a time at which it returns at the latest; throws as check() does.
+  void wait_a_moment(const std::function<void(Clock::time_point until)>& sleep);
   [[nodiscard]] const ShippedWeights& shipped() const { return weights_->shipped(); }
   // Whether the kernel lets the peak of memory begin with the session.
   [[nodiscard]] bool own_peak() const { return own_peak_; }

@@ -12,15 +12,8 @@
 namespace tandem::exec {
 namespace {
 
-// Requests whose next tokens a step samples, in the order of its rows.
-std::vector<std::size_t> sampled_requests(const model::Batch& batch) {
-  std::vector<std::size_t> requests;
-  requests.reserve(batch.segments.size());
-  for (const model::Segment& segment : batch.segments) {
-    if (segment.sampled > 0) requests.push_back(static_cast<std::size_t>(segment.sequence));
-  }
-  return requests;
-}
+// How long a wait for messages of a step in flight goes on before the source is asked for news.
+constexpr std::chrono::milliseconds kNewsEvery{2};
 
 }  // namespace
 
@@ -30,25 +23,33 @@ RequestServing::RequestServing(const ServeOptions& options, std::vector<std::int
       stop_tokens_(std::move(stop_tokens)),
       capacity_(capacity),
       dilation_(dilation),
-      tokens_(options.requests.size()) {
-  samplers_.reserve(options.requests.size());
-  for (const planner::InferenceRequest& request : options.requests) {
-    samplers_.emplace_back(SamplingOptions{.temperature = request.temperature,
-                                           .top_p = request.top_p,
-                                           .seed = request.seed,
-                                           .top_k = request.top_k});
-  }
+      closed_(options.source == nullptr) {
+  for (const planner::InferenceRequest& request : options.requests) add(request);
 }
 
-bool RequestServing::ends(std::size_t request, std::int32_t token) const {
-  return !options_->requests[request].ignore_eos &&
-         std::ranges::find(stop_tokens_, token) != stop_tokens_.end();
+void RequestServing::add(planner::InferenceRequest request) {
+  Sampler sampler(SamplingOptions{.temperature = request.temperature,
+                                  .top_p = request.top_p,
+                                  .seed = request.seed,
+                                  .top_k = request.top_k});
+  requests_.emplace(added_++, std::make_shared<Request>(
+                                  Request{.request = std::move(request), .sampler = sampler}));
+}
+
+bool RequestServing::ends(const Request& request, std::int32_t token) const {
+  return std::ssize(request.tokens) == request.request.run_tokens() ||
+         (!request.request.ignore_eos &&
+          std::ranges::find(stop_tokens_, token) != stop_tokens_.end());
 }
 
 Clock::time_point RequestServing::at(double seconds) const {
   const std::chrono::duration<double> after(seconds * dilation_);
   if (after >= Clock::time_point::max() - begin_) return Clock::time_point::max();
   return begin_ + std::chrono::duration_cast<Clock::duration>(after);
+}
+
+double RequestServing::present() const {
+  return std::chrono::duration<double>(Clock::now() - begin_).count() / dilation_;
 }
 
 std::string RequestServing::arriving(double seconds) const {
@@ -62,34 +63,66 @@ void RequestServing::run(Clock::time_point begin, const ServingHands& hands) {
   begin_ = begin;
   begin_ns_ =
       std::chrono::duration_cast<std::chrono::nanoseconds>(begin.time_since_epoch()).count();
-  planner::RequestScheduler scheduler(
-      options_->requests, *options_->policy,
-      {.chunk = options_->chunk,
-       .capacity = capacity_,
-       .ends = [this](std::size_t request, std::int32_t token) { return ends(request, token); }});
+  planner::RequestScheduler scheduler(options_->requests, *options_->policy,
+                                      {.chunk = options_->chunk,
+                                       .capacity = capacity_,
+                                       .ends = [this](std::size_t request, std::int32_t /*token*/) {
+                                         const auto found = requests_.find(request);
+                                         return found == requests_.end() || found->second->over;
+                                       }});
   scheduler_ = &scheduler;
   hands_ = &hands;
-  double now = 0.0;
-  ask(now, {});
-  while (!flying_.empty() || std::isfinite(until_s_)) {
-    if (flying_.empty()) {
-      now = until_s_;
-      hands.wait_until(at(now), arriving(now));
-      ask(now, {});
+  static_cast<void>(receive());
+  ask(now_, {});
+  while (!closed_ || !flying_.empty() || std::isfinite(until_s_)) {
+    if (receive()) {
+      ask(now_, {});
+    } else if (flying_.empty()) {
+      if (!closed_) {
+        hands.await_news();
+        continue;
+      }
+      now_ = until_s_;
+      hands.wait_until(at(now_), arriving(now_));
+      ask(now_, {});
     } else if (act()) {
-      const model::ServedStep& done = served_[static_cast<std::size_t>(flying_.front().number)];
+      const model::ServedStep& done = flying_.front().step;
       const double time = done.sampled_s.empty() ? done.end_s : done.sampled_s.back();
       // What it wanted to be asked for before that.
-      for (; until_s_ < time; ask(now, {})) now = std::max(now, until_s_);
-      now = std::max(now, time);
+      for (; until_s_ < time; ask(now_, {})) now_ = std::max(now_, until_s_);
+      now_ = std::max(now_, time);
       const model::StepOutcome outcome = deliver();
-      ask(now, {&outcome, 1});
+      ask(now_, {&outcome, 1});
       hands.after_step(outcome.step);
     } else if (std::isfinite(until_s_) && Clock::now() >= at(until_s_)) {
-      now = std::max(now, until_s_);
-      ask(now, {});
+      now_ = std::max(now_, until_s_);
+      ask(now_, {});
     }
   }
+}
+
+bool RequestServing::receive() {
+  if (closed_) return false;
+  RequestSource::News news = options_->source->take();
+  if (!news.any()) return false;
+  now_ = std::max(now_, present());
+  for (planner::InferenceRequest& request : news.joined) {
+    request.arrival_s = now_;
+    add(request);
+    scheduler_->join(std::move(request));
+  }
+  closed_ = news.closed;
+  if (closed_) {
+    for (const auto& [number, request] : requests_) news.left.push_back(number);
+  }
+  for (const std::size_t number : news.left) {
+    const auto found = requests_.find(number);
+    if (found == requests_.end()) continue;  // it has ended
+    found->second->over = true;
+    requests_.erase(found);
+    scheduler_->leave(number);
+  }
+  return true;
 }
 
 void RequestServing::ask(double now, std::span<const model::StepOutcome> ended) {
@@ -98,15 +131,16 @@ void RequestServing::ask(double now, std::span<const model::StepOutcome> ended) 
     ended = {};
     until_s_ = next.until_s;
     if (!next.step) return;
-    const auto number = static_cast<std::int32_t>(served_.size());
-    served_.push_back({.step = *next.step, .sampled_s = {}, .end_s = 0.0});
     Flying& flying = flying_.emplace_back();
-    flying.number = number;
-    flying.sampled = sampled_requests(next.step->batch);
+    flying.number = steps_++;
+    for (const model::Segment& segment : next.step->batch.segments) {
+      const auto request = static_cast<std::size_t>(segment.sequence);
+      if (segment.sampled > 0) flying.sampled.emplace_back(request, requests_.at(request));
+    }
     flying.rows = scheduler_->row_tokens();
-    flying.step = std::move(*next.step);
-    hands_->wait_until(at(flying.step.not_before_s), "");
-    hands_->announce(number, flying.step.batch, flying.rows);
+    flying.step.step = std::move(*next.step);
+    hands_->wait_until(at(flying.step.step.not_before_s), "");
+    hands_->announce(flying.number, flying.step.step.batch, flying.rows);
   }
 }
 
@@ -116,13 +150,13 @@ bool RequestServing::act() {
   const auto fresh = std::ranges::find(flying_, false, &Flying::begun);
   const bool waits = flying_.front().begun;
   if (fresh == flying_.end()) {
-    const Clock::time_point until =
-        std::isfinite(until_s_) ? at(until_s_) : Clock::time_point::max();
+    Clock::time_point until = std::isfinite(until_s_) ? at(until_s_) : Clock::time_point::max();
+    if (!closed_) until = std::min(until, Clock::now() + kNewsEvery);
     if (!hands_->await_finish(until)) return false;
     finish(flying_.front());
     return true;
   }
-  const Clock::time_point submitted = at(fresh->step.not_before_s);
+  const Clock::time_point submitted = at(fresh->step.step.not_before_s);
   const auto there = waits ? hands_->await_finish(Clock::now()) : std::nullopt;
   if (there && *there <= submitted) {
     finish(flying_.front());
@@ -134,16 +168,17 @@ bool RequestServing::act() {
 SampleToken RequestServing::sampler(Flying& flying) {
   return [this, &flying](const Scores& scores) {
     require(flying.tokens.size() < flying.sampled.size(), "as many rows are sampled as asked for");
-    Sampler& own = samplers_[flying.sampled[flying.tokens.size()]];
-    flying.tokens.push_back(own.sample(scores));
+    Request& request = *flying.sampled[flying.tokens.size()].second;
+    flying.tokens.push_back(request.sampler.sample(scores));
     return flying.tokens.back();
   };
 }
 
 bool RequestServing::begin(Flying& flying) {
   flying.begun = true;
+  const model::ScheduledStep& step = flying.step.step;
   const std::optional<DeviceRun::Served> done = hands_->execute(
-      flying.number, flying.step.batch, flying.rows, sampler(flying), at(flying.step.not_before_s));
+      flying.number, step.batch, flying.rows, sampler(flying), at(step.not_before_s));
   if (!done) return false;
   require(&flying == &flying_.front(), "steps without a finish come one after another");
   end(flying, *done);
@@ -157,23 +192,31 @@ void RequestServing::end(Flying& flying, const DeviceRun::Served& done) {
       done.sampled_ns.size() != flying.sampled.size())
     throw Error("plan: the master samples too few tokens; make the plan again");
   if (!flying.tokens.empty()) ++sampling_steps_;
-  model::ServedStep& served = served_[static_cast<std::size_t>(flying.number)];
-  served.end_s = since_begin(done.end_ns);
-  for (const std::int64_t at_ns : done.sampled_ns) served.sampled_s.push_back(since_begin(at_ns));
+  flying.step.end_s = since_begin(done.end_ns);
+  for (const std::int64_t at_ns : done.sampled_ns)
+    flying.step.sampled_s.push_back(since_begin(at_ns));
 }
 
 model::StepOutcome RequestServing::deliver() {
-  const Flying flying = std::move(flying_.front());
+  Flying flying = std::move(flying_.front());
   flying_.pop_front();
+  RequestSource* const source = options_->source;
+  if (source == nullptr) served_.push_back(std::move(flying.step));
   for (std::size_t k = 0; k < flying.tokens.size(); ++k) {
-    const std::size_t request = flying.sampled[k];
+    const auto& [number, request] = flying.sampled[k];
     const std::int32_t token = flying.tokens[k];
-    tokens_[request].push_back(token);
-    const auto count = static_cast<std::int64_t>(tokens_[request].size());
-    hands_->on_token(request, token,
-                     count == options_->requests[request].new_tokens || ends(request, token));
+    if (request->over) continue;  // it has left since
+    request->tokens.push_back(token);
+    ++made_;
+    request->over = ends(*request, token);
+    if (source == nullptr) {
+      hands_->on_token(number, token, request->over);
+      continue;
+    }
+    if (!source->on_token(number, token, request->over)) request->over = true;
+    if (request->over) requests_.erase(number);
   }
-  return {.step = flying.number, .tokens = flying.tokens};
+  return {.step = flying.number, .tokens = std::move(flying.tokens)};
 }
 
 std::vector<model::ScheduledStep> RequestServing::scheduled() const {
@@ -184,20 +227,17 @@ std::vector<model::ScheduledStep> RequestServing::scheduled() const {
 }
 
 std::int64_t RequestServing::steps_left() const {
-  std::int64_t made = 0;
   std::int64_t left = 0;
-  for (std::size_t r = 0; r < tokens_.size(); ++r) {
-    const auto count = static_cast<std::int64_t>(tokens_[r].size());
-    made += count;
-    if (count == 0 || !ends(r, tokens_[r].back())) left += options_->requests[r].new_tokens - count;
+  for (const auto& [number, request] : requests_) {
+    if (!request->over) left += request->request.run_tokens() - std::ssize(request->tokens);
   }
-  return made == 0 ? left : (left * sampling_steps_ + made - 1) / made;
+  return made_ == 0 ? left : (left * sampling_steps_ + made_ - 1) / made_;
 }
 
 void RequestServing::fill(model::Result& result) const {
   planner::fill_requests(options_->requests, served_, result);
-  for (std::size_t r = 0; r < tokens_.size(); ++r) result.requests[r].tokens = tokens_[r];
-  if (tokens_.size() == 1) result.tokens = tokens_.front();
+  for (const auto& [number, request] : requests_) result.requests[number].tokens = request->tokens;
+  if (requests_.size() == 1) result.tokens = requests_.begin()->second->tokens;
 }
 
 double RequestServing::since_begin(std::int64_t at_ns) const {

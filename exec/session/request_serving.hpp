@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "exec/runtime/device_run.hpp"
@@ -37,7 +40,9 @@ struct ServingHands {
   // of that step.
   std::function<std::optional<Clock::time_point>(Clock::time_point deadline)> await_finish;
   std::function<DeviceRun::Served(const SampleToken& sample)> finish;
-  // A token of a request; `last`: the request has ended.
+  // Waits a moment for news of the options' source.
+  std::function<void()> await_news;
+  // A token of a request, unless the options have a source; `last`: the request has ended.
   std::function<void(std::size_t request, std::int32_t token, bool last)> on_token;
   std::function<void(std::int32_t step)> after_step;
 };
@@ -49,11 +54,12 @@ class RequestServing {
   RequestServing(const ServeOptions& options, std::vector<std::int64_t> stop_tokens,
                  const planner::Capacity& capacity, double dilation);
 
-  // Steps as the scheduler makes them, until every request has ended; arrivals count from `begin`.
+  // Steps as the scheduler makes them, until every request has ended and the source, if there is
+  // one, has closed; arrivals count from `begin`.
   // Throws Error if the devices do not sample what they are asked for, and what the hands throw.
   void run(Clock::time_point begin, const ServingHands& hands);
 
-  // The steps that were made.
+  // The steps that were made; none with a source, which may go on for ever.
   [[nodiscard]] std::vector<model::ScheduledStep> scheduled() const;
   // All steps, with what became of them.
   [[nodiscard]] const std::vector<model::ServedStep>& served() const { return served_; }
@@ -67,15 +73,28 @@ class RequestServing {
 
  private:
   // A step that was submitted and has no outcome yet.
+  // A request that has not ended or, without a source, any.
+  struct Request {
+    planner::InferenceRequest request;
+    Sampler sampler;
+    std::vector<std::int32_t> tokens{};
+    bool over = false;  // ended, or left
+  };
   struct Flying {
     std::int32_t number = 0;
-    model::ScheduledStep step{};
+    model::ServedStep step{};
     std::vector<std::int32_t> rows{};
-    std::vector<std::size_t> sampled{};  // requests, in the order of its rows
+    // Requests by number, in the order of its rows; they may have left.
+    std::vector<std::pair<std::size_t, std::shared_ptr<Request>>> sampled{};
     std::vector<std::int32_t> tokens{};  // of these, so far
     bool begun = false;
   };
-  [[nodiscard]] bool ends(std::size_t request, std::int32_t token) const;
+  void add(planner::InferenceRequest request);
+  [[nodiscard]] bool ends(const Request& request, std::int32_t token) const;
+  // Takes news from the source; returns whether there were any.
+  bool receive();
+  // Seconds since the beginning.
+  [[nodiscard]] double present() const;
   [[nodiscard]] Clock::time_point at(double seconds) const;
   // "request 'b'": the first that arrives at `seconds` or later; empty if there is none.
   [[nodiscard]] std::string arriving(double seconds) const;
@@ -96,16 +115,20 @@ class RequestServing {
   planner::Capacity capacity_;
   double dilation_;
   std::int64_t begin_ns_ = 0;
-  std::vector<Sampler> samplers_;                  // by request
-  std::vector<std::vector<std::int32_t>> tokens_;  // by request
-  std::vector<model::ServedStep> served_;          // of all steps submitted
-  std::int64_t sampling_steps_ = 0;                // of those that have ended
+  std::size_t added_ = 0;                                     // number of requests so far
+  std::map<std::size_t, std::shared_ptr<Request>> requests_;  // by number
+  std::vector<model::ServedStep> served_;  // of all steps that have ended; none with a source
+  std::int64_t made_ = 0;                  // tokens
+  std::int64_t sampling_steps_ = 0;        // of those that have ended
   // While it runs:
   Clock::time_point begin_{};
   const ServingHands* hands_ = nullptr;
   planner::RequestScheduler* scheduler_ = nullptr;
   std::deque<Flying> flying_;  // by number
-  double until_s_ = 0.0;       // when the scheduler wants to be asked again
+  std::int32_t steps_ = 0;     // submitted
+  double now_ = 0.0;
+  bool closed_ = false;   // no further requests will join
+  double until_s_ = 0.0;  // when the scheduler wants to be asked again
 };
 
 }  // namespace tandem::exec

@@ -58,7 +58,22 @@ struct Found {
   const AddedToken* token = nullptr;
 };
 
+// U+FDD0, which Unicode keeps free for such use.
+constexpr std::string_view kGuardMark = "\xEF\xB7\x90";
+constexpr std::string_view kUnguardable = "\xEF\xBF\xBD";
+
 }  // namespace
+
+std::string unguarded(std::string_view text, WrittenTokens written) {
+  if (written != WrittenTokens::guarded) return std::string(text);
+  std::string out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t mark = std::min(text.find(kGuardMark, at), text.size());
+    out += text.substr(at, mark - at);
+    at = mark + kGuardMark.size();
+  }
+  return out;
+}
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, TokenSearch search)
     : search_(search), tokens_(std::move(tokens)) {
@@ -95,6 +110,29 @@ const AddedToken* AddedTokens::token_at(std::string_view text, std::size_t at, b
     if (text.substr(at).starts_with(tokens_[i].text)) return &tokens_[i];
   }
   return nullptr;
+}
+
+std::string AddedTokens::guarded(std::string_view text) const {
+  const std::string valid = valid_utf8(text);
+  std::string out;
+  for (std::size_t at = 0; at < valid.size();) {
+    const std::string_view rest = std::string_view(valid).substr(at);
+    const std::string_view character = rest.substr(0, character_at(valid, at).bytes);
+    const std::size_t byte = first_byte(rest);
+    const auto first = tokens_.begin() + begin_[byte];
+    const auto last = tokens_.begin() + begin_[byte + 1];
+    const auto is_here = [rest](const AddedToken& token) {
+      return token.special && rest.starts_with(token.text);
+    };
+    const bool found = std::any_of(first, last, is_here);
+    const bool is_one = std::any_of(first, last, [&](const AddedToken& token) {
+      return is_here(token) && token.text == character;
+    });
+    out += is_one ? kUnguardable : character;
+    if (found) out += kGuardMark;
+    at += character.size();
+  }
+  return out;
 }
 
 // Finds all tokens, each in its turn from left to right. A token is found unless an earlier one, or

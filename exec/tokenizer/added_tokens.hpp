@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/tokenizer/tokenizer.hpp"
+
 namespace tandem::exec {
 
 // One token, as Hugging Face's tokenizers describe it.
@@ -35,6 +37,10 @@ enum class TokenSearch {
   longest    // then the leftmost, as in llama.cpp; white space is ASCII's
 };
 
+// Returns a fragment's text, of a text that is encoded as `written` says: without the marks of
+// AddedTokens::guarded() if it is guarded.
+[[nodiscard]] std::string unguarded(std::string_view text, WrittenTokens written);
+
 class AddedTokens {
  public:
   // Tokens without text are never found.
@@ -44,6 +50,9 @@ class AddedTokens {
   // Returns the parts of `text`, valid UTF-8, from left to right, as views, by TokenSearch; no
   // empty parts. With `special` false special tokens are text.
   [[nodiscard]] std::vector<Fragment> split(std::string_view text, bool special = true) const;
+  // Returns `text` with a mark inside of each special token in it, so that split() finds none.
+  // Tokens of one character become U+FFFD.
+  [[nodiscard]] std::string guarded(std::string_view text) const;
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
 
  private:

@@ -42,23 +42,24 @@ class ByteLevelTokenizer final : public Tokenizer {
   }
 
   [[nodiscard]] Ids encode(std::string_view text, WrittenTokens written) const override {
-    const bool special = written == WrittenTokens::tokens;
     const std::string valid = valid_utf8(text);
     Ids ids = front_;
     Words words;
-    for (const Fragment& fragment : tokens_.split(valid, special)) {
+    for (const Fragment& fragment : tokens_.split(valid, written != WrittenTokens::text)) {
       if (fragment.id >= 0) {
         ids.push_back(static_cast<std::int32_t>(fragment.id));
       } else if (forms_.empty()) {
-        encode_normalized(fragment.text, special, words, ids);
+        encode_normalized(fragment.text, written, words, ids);
       } else {
-        std::string changed(fragment.text);
-        for (const UnicodeForm form : forms_) changed = normalized(changed, form);
-        encode_normalized(changed, special, words, ids);
+        encode_normalized(in_forms(fragment.text), written, words, ids);
       }
     }
     ids.insert(ids.end(), back_.begin(), back_.end());
     return ids;
+  }
+
+  [[nodiscard]] std::string guarded(std::string_view text) const override {
+    return normalized_tokens_.guarded(tokens_.guarded(in_forms(text)));
   }
 
   [[nodiscard]] std::string piece(std::int32_t id) const override { return table_.bytes(id); }
@@ -168,12 +169,20 @@ class ByteLevelTokenizer final : public Tokenizer {
     if (!wanted && there != side.end()) side.erase(there);
   }
 
-  void encode_normalized(std::string_view text, bool special, Words& words, Ids& ids) const {
+  [[nodiscard]] std::string in_forms(std::string_view text) const {
+    std::string changed(text);
+    for (const UnicodeForm form : forms_) changed = normalized(changed, form);
+    return changed;
+  }
+
+  void encode_normalized(std::string_view text, WrittenTokens written, Words& words,
+                         Ids& ids) const {
+    const bool special = written != WrittenTokens::text;
     for (const Fragment& fragment : normalized_tokens_.split(text, special)) {
       if (fragment.id >= 0) {
         ids.push_back(static_cast<std::int32_t>(fragment.id));
       } else {
-        encode_text(fragment.text, words, ids);
+        encode_text(unguarded(fragment.text, written), words, ids);
       }
     }
   }

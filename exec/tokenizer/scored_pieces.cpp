@@ -81,17 +81,21 @@ class ScoredPiecesTokenizer final : public Tokenizer {
     Ids ids;
     if (first_ >= 0) ids.push_back(first_);
     bool begins = true;
-    for (const Fragment& fragment : tokens_.split(valid, written == WrittenTokens::tokens)) {
+    for (const Fragment& fragment : tokens_.split(valid, written != WrittenTokens::text)) {
       if (fragment.id >= 0) {
         ids.push_back(static_cast<std::int32_t>(fragment.id));
       } else {
         const std::string prefix(begins && space_prefix_ ? kSpace : "");
-        append(prefix + replace_all(fragment.text, " ", kSpace), written, ids);
+        append(prefix + replace_all(unguarded(fragment.text, written), " ", kSpace), written, ids);
       }
       begins = fragment.id >= 0;
     }
     if (last_ >= 0) ids.push_back(last_);
     return ids;
+  }
+
+  [[nodiscard]] std::string guarded(std::string_view text) const override {
+    return tokens_.guarded(text);
   }
 
   [[nodiscard]] std::string piece(std::int32_t id) const override { return table_.bytes(id); }
@@ -206,7 +210,7 @@ class ScoredPiecesTokenizer final : public Tokenizer {
   void append_symbol(std::string_view text, WrittenTokens written, const PieceHalves& halves,
                      Ids& ids) const {
     const std::int32_t id = id_of(text);
-    const bool is_text = written == WrittenTokens::text && id >= 0 && commands(id);
+    const bool is_text = written != WrittenTokens::tokens && id >= 0 && commands(id);
     if (id >= 0 && !is_text) {
       ids.push_back(id);
       return;

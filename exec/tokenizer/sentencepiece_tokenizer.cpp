@@ -98,16 +98,20 @@ class SentencePieceTokenizer final : public Tokenizer {
     std::vector<std::int32_t> ids;
     if (bos_ >= 0) ids.push_back(static_cast<std::int32_t>(bos_));
     bool first = true;
-    for (const Fragment& fragment : tokens_.split(valid, written == WrittenTokens::tokens)) {
+    for (const Fragment& fragment : tokens_.split(valid, written != WrittenTokens::text)) {
       if (fragment.id >= 0) {
         ids.push_back(static_cast<std::int32_t>(fragment.id));
       } else {
-        append(first || legacy_ ? *first_ : *behind_, fragment.text, ids);
+        append(first || legacy_ ? *first_ : *behind_, unguarded(fragment.text, written), ids);
       }
       first = false;
     }
     if (last_ >= 0) ids.push_back(static_cast<std::int32_t>(last_));
     return ids;
+  }
+
+  [[nodiscard]] std::string guarded(std::string_view text) const override {
+    return tokens_.guarded(text);
   }
 
   [[nodiscard]] std::string piece(std::int32_t id) const override { return table_.bytes(id); }

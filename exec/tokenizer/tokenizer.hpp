@@ -19,7 +19,10 @@ namespace tandem::exec {
 // The meaning of a special token that appears in a text ("</s>").
 enum class WrittenTokens {
   tokens,  // its id
-  text     // its characters, like any others: an untrusted text must not contain commands
+  text,    // its characters, like any others: an untrusted text must not contain commands
+  // Its id, except in the parts of the text that Tokenizer::guarded() returned: a template around
+  // untrusted texts.
+  guarded
 };
 
 // Thread-compatible: const functions may be called by several threads at once.
@@ -33,6 +36,11 @@ class Tokenizer {
   // leads to an endless search.
   [[nodiscard]] virtual std::vector<std::int32_t> encode(std::string_view text,
                                                          WrittenTokens written) const = 0;
+  // Returns an untrusted text as part of one that is encoded with WrittenTokens::guarded, which
+  // takes special tokens in it for text.
+  [[nodiscard]] virtual std::string guarded(std::string_view text) const {
+    return std::string(text);
+  }
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const {
     return encode(text, WrittenTokens::tokens);
   }

@@ -82,11 +82,11 @@ class WordPieceTokenizer final : public Tokenizer {
   [[nodiscard]] Ids encode(std::string_view text, WrittenTokens written) const override {
     const std::string valid = valid_utf8(text);
     Ids ids{front_};
-    for (const Fragment& fragment : tokens_.split(valid, written == WrittenTokens::tokens)) {
+    for (const Fragment& fragment : tokens_.split(valid, written != WrittenTokens::text)) {
       if (fragment.id >= 0) {
         ids.push_back(static_cast<std::int32_t>(fragment.id));
       } else {
-        encode_words(normalised(fragment.text), ids);
+        encode_words(normalised(unguarded(fragment.text, written)), ids);
       }
     }
     ids.push_back(back_);
@@ -94,6 +94,10 @@ class WordPieceTokenizer final : public Tokenizer {
   }
 
   // A word is written behind a space, so that words and pieces follow each other as they should.
+  [[nodiscard]] std::string guarded(std::string_view text) const override {
+    return tokens_.guarded(text);
+  }
+
   [[nodiscard]] std::string piece(std::int32_t id) const override {
     std::string text = table_.bytes(id);
     if (text.empty()) return text;

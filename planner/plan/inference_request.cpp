@@ -48,13 +48,15 @@ void read_prompt(const JsonValue& root, InferenceRequest& request) {
 
 InferenceRequest read_request(const JsonValue& root) {
   root.expect_keys({"id", "arrival_s", "prompt", "prompt_ids", "prompt_tokens", "new_tokens",
-                    "temperature", "top_k", "top_p", "seed", "ignore_eos"});
+                    "max_tokens", "temperature", "top_k", "top_p", "seed", "ignore_eos"});
   InferenceRequest request;
   request.id = root.at("id").line(200);
   if (request.id.empty()) root.at("id").fail("a name");
   request.arrival_s = root.at("arrival_s").number(0.0, model::limits::kMostTime);
   read_prompt(root, request);
   request.new_tokens = root.at("new_tokens").integer(0, kMostTokens);
+  if (const auto value = root.find("max_tokens"))
+    request.max_tokens = value->integer(request.new_tokens, kMostTokens);
   if (const auto value = root.find("temperature"))
     request.temperature = value->number(0.0, kMostTemperature);
   if (const auto value = root.find("top_k"))
@@ -78,7 +80,7 @@ InferenceRequest read_request(const JsonValue& root) {
 }  // namespace
 
 std::int64_t InferenceRequest::positions() const {
-  return prompt_tokens + std::max<std::int64_t>(0, new_tokens - 1);
+  return prompt_tokens + std::max<std::int64_t>(0, limit() - 1);
 }
 
 std::vector<InferenceRequest> parse_requests(std::string_view text, std::string_view source) {
@@ -129,15 +131,15 @@ void check_requests(const std::vector<InferenceRequest>& requests,
                   "prompt_ids");
     }
     const bool generates = model.architecture().generates();
-    if ((request.new_tokens > 0) != generates) {
-      throw Error(subject + std::to_string(request.new_tokens) + " new tokens, expected " +
+    if ((request.new_tokens > 0) != generates || (request.limit() > 0) != generates) {
+      throw Error(subject + std::to_string(request.limit()) + " new tokens, expected " +
                   (generates ? "at least 1 of " : "0 of the encoder ") + model.name);
     }
-    if (request.prompt_tokens + request.new_tokens > model.max_context) {
+    if (request.prompt_tokens + request.limit() > model.max_context) {
       throw Error(subject + std::to_string(request.prompt_tokens) + " prompt and " +
-                  std::to_string(request.new_tokens) + " new tokens, expected at most " +
-                  std::to_string(model.max_context) + " together, the context of " + model.name +
-                  "; shorten it");
+                  (request.max_tokens ? "up to " : "") + std::to_string(request.limit()) +
+                  " new tokens, expected at most " + std::to_string(model.max_context) +
+                  " together, the context of " + model.name + "; shorten it");
     }
     for (const std::int32_t id : request.prompt_ids) {
       if (id < model.vocab) continue;

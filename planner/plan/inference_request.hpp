@@ -19,7 +19,9 @@ struct InferenceRequest {
   std::string id;
   double arrival_s = 0.0;          // since the run began
   std::int64_t prompt_tokens = 0;  // 0: not counted yet, as the prompt is a text
-  std::int64_t new_tokens = 0;     // at most; 0: one pass of an encoder
+  std::int64_t new_tokens = 0;     // where it ends in a simulation; 0: one pass of an encoder
+  // The most that it may generate, all that policies and admission know; absent: new_tokens.
+  std::optional<std::int64_t> max_tokens{};
   // The prompt as text or as ids, for runs; predictions need neither.
   std::optional<std::string> prompt{};
   std::vector<std::int32_t> prompt_ids{};
@@ -28,17 +30,20 @@ struct InferenceRequest {
   std::int64_t top_k = 0;  // 0: of all tokens
   std::uint64_t seed = 0;
   bool ignore_eos = false;
-  // Returns the positions that the request occupies in the cache at its end: all tokens but the
-  // last, which is never fed back. A prompt of 10 and 4 new tokens take 13.
+  [[nodiscard]] std::int64_t limit() const { return max_tokens.value_or(new_tokens); }
+  // Returns the tokens after which a run ends the request, unless a stop token comes first.
+  [[nodiscard]] std::int64_t run_tokens() const { return ignore_eos ? new_tokens : limit(); }
+  // Returns the positions that the request may occupy in the cache: all tokens up to its limit but
+  // the last, which is never fed back. A prompt of 10 and a limit of 4 take 13.
   [[nodiscard]] std::int64_t positions() const;
   bool operator==(const InferenceRequest&) const = default;
 };
 
 // Reads JSON lines, one request each; lines of spaces are skipped:
 //   {"id": "a", "arrival_s": 0.0, "prompt": TEXT or "prompt_ids": [..] or "prompt_tokens": N,
-//    "new_tokens": N, "temperature": 0, "top_k": 0, "top_p": 1, "seed": 0,
+//    "new_tokens": N, "max_tokens": N, "temperature": 0, "top_k": 0, "top_p": 1, "seed": 0,
 //    "ignore_eos": false}
-// The last five are optional. Returns the requests sorted by arrival, equal arrivals in the order
+// The last six are optional. Returns the requests sorted by arrival, equal arrivals in the order
 // of lines. Throws Error naming `source`, line, field, value, expected value and remedy, also for a
 // duplicate id and for a file without requests.
 [[nodiscard]] std::vector<InferenceRequest> parse_requests(std::string_view text,

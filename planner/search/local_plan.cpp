@@ -12,8 +12,8 @@ namespace tandem::planner {
 
 using model::Bytes;
 
-std::variant<Plan, Infeasible> plan_here(const model::Transformer& transformer,
-                                         const Workload& workload, Bytes memory) {
+Request request_here(const model::Transformer& transformer, const Workload& workload,
+                     Bytes memory) {
   const model::Device device{.name = kThisMachine,
                              .cores = std::max(1U, std::thread::hardware_concurrency()),
                              .flop_rate = model::FlopsPerSecond{100e9},
@@ -22,12 +22,17 @@ std::variant<Plan, Infeasible> plan_here(const model::Transformer& transformer,
                              .disk_bandwidth = model::BytesPerSecond{1e9}};
   model::DeviceProfile profile = nominal_profile(device);
   profile.program_bytes = model::kProgramBytes;
-  return make_plan({.model = transformer,
-                    .cluster = model::Cluster(kThisMachine, {device}, {}, {}, {}),
-                    .strategy = "local",
-                    .workload = workload,
-                    .profiles = {profile},
-                    .window = {.blocks = std::nullopt, .retain = std::nullopt}});
+  return {.model = transformer,
+          .cluster = model::Cluster(kThisMachine, {device}, {}, {}, {}),
+          .strategy = "local",
+          .workload = workload,
+          .profiles = {profile},
+          .window = {.blocks = std::nullopt, .retain = std::nullopt}};
+}
+
+std::variant<Plan, Infeasible> plan_here(const model::Transformer& transformer,
+                                         const Workload& workload, Bytes memory) {
+  return make_plan(request_here(transformer, workload, memory));
 }
 
 std::string streaming_remark(const Plan& plan) {

@@ -107,6 +107,7 @@ std::string to_json_lines(std::span<const InferenceRequest> requests) {
       line["prompt_tokens"] = request.prompt_tokens;
     }
     line["new_tokens"] = request.new_tokens;
+    if (request.max_tokens) line["max_tokens"] = *request.max_tokens;
     if (request.temperature > 0.0) {
       line["temperature"] = request.temperature;
       if (request.top_k > 0) line["top_k"] = request.top_k;

@@ -24,11 +24,15 @@ constexpr std::int64_t kMostServiceTokens = std::numeric_limits<std::int32_t>::m
 constexpr const char* kPlanAgain = "; make the plan again with `tandem plan`";
 
 InferenceRequest read_planned_request(const JsonValue& value) {
-  value.expect_keys({"id", "arrival_s", "prompt_tokens", "new_tokens"});
-  return {.id = value.at("id").line(kMostIdBytes),
-          .arrival_s = value.at("arrival_s").number(0.0, model::limits::kMostTime),
-          .prompt_tokens = value.at("prompt_tokens").integer(1, kMostServiceTokens),
-          .new_tokens = value.at("new_tokens").integer(0, kMostServiceTokens)};
+  value.expect_keys({"id", "arrival_s", "prompt_tokens", "new_tokens", "max_tokens"});
+  InferenceRequest request{
+      .id = value.at("id").line(kMostIdBytes),
+      .arrival_s = value.at("arrival_s").number(0.0, model::limits::kMostTime),
+      .prompt_tokens = value.at("prompt_tokens").integer(1, kMostServiceTokens),
+      .new_tokens = value.at("new_tokens").integer(0, kMostServiceTokens)};
+  if (const auto most = value.find("max_tokens"))
+    request.max_tokens = most->integer(request.new_tokens, kMostServiceTokens);
+  return request;
 }
 
 std::vector<InferenceRequest> read_requests(const JsonValue& value) {
@@ -124,6 +128,7 @@ void add_planned_service(const PlannedService& service, Json& plan) {
                           {"arrival_s", request.arrival_s},
                           {"prompt_tokens", request.prompt_tokens},
                           {"new_tokens", request.new_tokens}});
+      if (request.max_tokens) requests.back()["max_tokens"] = *request.max_tokens;
     }
   }
   plan["policy"] = service.policy;
@@ -157,7 +162,8 @@ std::vector<InferenceRequest> lengths_of(std::vector<InferenceRequest> requests)
     request = {.id = std::move(request.id),
                .arrival_s = request.arrival_s,
                .prompt_tokens = request.prompt_tokens,
-               .new_tokens = request.new_tokens};
+               .new_tokens = request.new_tokens,
+               .max_tokens = request.max_tokens};
   }
   return requests;
 }

@@ -68,7 +68,7 @@ std::int64_t most_steps(std::span<const InferenceRequest> requests, std::int64_t
   std::int64_t tokens = 0;
   std::int64_t prompts = 0;
   for (const InferenceRequest& request : requests) {
-    tokens += std::max<std::int64_t>(1, request.new_tokens);
+    tokens += std::max<std::int64_t>(1, request.limit());
     prompts += request.prompt_tokens;
   }
   const std::int64_t rows = std::max<std::int64_t>(1, std::min(chunk, capacity.rows));

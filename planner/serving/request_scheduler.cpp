@@ -39,16 +39,40 @@ void check_capacity(std::span<const InferenceRequest> requests, std::int64_t chu
   }
 }
 
+RequestScheduler::RequestScheduler(const Policy& policy, ServingOptions options)
+    : policy_(&policy), options_(std::move(options)) {
+  require(serves(policy, options_.chunk), "RequestScheduler: a budget of rows");
+}
+
 RequestScheduler::RequestScheduler(std::vector<InferenceRequest> requests, const Policy& policy,
                                    ServingOptions options)
-    : requests_(std::move(requests)),
-      policy_(&policy),
-      options_(std::move(options)),
-      tokens_(requests_.size()) {
-  check_capacity(requests_, options_.chunk, options_.capacity);
-  for (const InferenceRequest& request : requests_) arrivals_.push_back(request.arrival_s);
-  require(std::ranges::is_sorted(arrivals_), "RequestScheduler: requests by arrival");
-  require(serves(policy, options_.chunk), "RequestScheduler: a budget of rows");
+    : RequestScheduler(policy, std::move(options)) {
+  for (InferenceRequest& request : requests) join(std::move(request));
+}
+
+std::size_t RequestScheduler::join(InferenceRequest request) {
+  check_capacity({&request, 1}, options_.chunk, options_.capacity);
+  require(request.arrival_s >= last_arrival_, "RequestScheduler: requests by arrival");
+  last_arrival_ = request.arrival_s;
+  arrivals_.push_back(request.arrival_s);
+  waiting_.push_back(joined_);
+  requests_.try_emplace(requests_.end(), joined_, Joined{.request = std::move(request)});
+  return joined_++;
+}
+
+void RequestScheduler::leave(std::size_t number) {
+  if (!requests_.contains(number)) return;
+  const auto first = waiting_.begin() + static_cast<std::ptrdiff_t>(first_waiting_);
+  const auto waits = std::lower_bound(first, waiting_.end(), number);
+  if (waits != waiting_.end() && *waits == number) {
+    arrivals_.erase(arrivals_.begin() + (waits - waiting_.begin()));
+    waiting_.erase(waits);
+    requests_.erase(number);
+    return;
+  }
+  const std::size_t place = place_of(static_cast<std::int32_t>(number));
+  active_[place].left = true;
+  if (active_[place].steps == 0) release(place);
 }
 
 model::Decision RequestScheduler::next(double now, std::span<const model::StepOutcome> ended) {
@@ -63,18 +87,19 @@ model::Decision RequestScheduler::next(double now, std::span<const model::StepOu
   for (const model::Segment& segment : step.batch.segments) {
     Progress& progress = active_[place_of(segment.sequence)];
     progress.read += segment.rows;
+    ++progress.steps;
     // Rows after the prompt depend on tokens; its next chunk depends on the cache alone, which
     // every device has in the order of steps.
-    progress.flies = progress.read >= requests_[progress.request].prompt_tokens;
+    progress.flies = progress.read >= progress.of->request.prompt_tokens;
     progress.since = waits_++;
   }
   return {.step = std::move(step)};
 }
 
 std::size_t RequestScheduler::place_of(std::int32_t sequence) const {
-  const auto request = static_cast<std::size_t>(sequence);
-  const auto found = std::ranges::lower_bound(active_, request, {}, &Progress::request);
-  require(found != active_.end() && found->request == request,
+  const auto number = static_cast<std::size_t>(sequence);
+  const auto found = std::ranges::lower_bound(active_, number, {}, &Progress::number);
+  require(found != active_.end() && found->number == number,
           "RequestScheduler: a request that is under way");
   return static_cast<std::size_t>(found - active_.begin());
 }
@@ -85,33 +110,47 @@ void RequestScheduler::learn(const model::StepOutcome& outcome) {
   require(flying != flying_.end(), "RequestScheduler: the outcome of a step in flight");
   const model::Batch batch = std::move(flying->batch);
   flying_.erase(flying);
-  std::size_t row = 0;  // of those sampled
+  std::span<const std::int32_t> tokens = outcome.tokens;
   for (const model::Segment& segment : batch.segments) {
     const std::size_t place = place_of(segment.sequence);
-    Progress& progress = active_[place];
-    const InferenceRequest& request = requests_[progress.request];
-    // The last of a prompt's chunks in flight.
-    const bool last = segment.past + segment.rows == progress.read;
-    if (last) {
-      progress.flies = false;
-      progress.since = waits_++;
-    }
-    bool stopped = false;
-    for (std::int32_t i = 0; i < segment.sampled; ++i, ++row) {
-      ++progress.sampled;
-      if (outcome.tokens.empty()) continue;
-      require(row < outcome.tokens.size(), "RequestScheduler: a token for each sampled row");
-      const std::int32_t token = outcome.tokens[row];
-      tokens_[progress.request].push_back(token);
-      stopped = options_.ends && options_.ends(progress.request, token);
-    }
-    const bool done =
-        last && progress.read >= request.prompt_tokens && progress.sampled >= request.new_tokens;
-    if (!done && !stopped) continue;
-    reserved_ -= reservation(request);
-    freed_.push_back({.kind = model::CacheOpKind::free, .sequence = segment.sequence});
-    active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(place));
+    const auto sampled = static_cast<std::size_t>(segment.sampled);
+    require(outcome.tokens.empty() || sampled <= tokens.size(),
+            "RequestScheduler: a token for each sampled row");
+    const auto own = tokens.first(std::min(tokens.size(), sampled));
+    tokens = tokens.subspan(own.size());
+    if (advance(active_[place], segment, own)) release(place);
   }
+}
+
+bool RequestScheduler::advance(Progress& progress, const model::Segment& segment,
+                               std::span<const std::int32_t> tokens) {
+  const InferenceRequest& request = progress.of->request;
+  --progress.steps;
+  // The last of a prompt's chunks in flight.
+  const bool last = segment.past + segment.rows == progress.read;
+  if (last) {
+    progress.flies = false;
+    progress.since = waits_++;
+  }
+  if (progress.left) return progress.steps == 0;
+  progress.sampled += segment.sampled;
+  bool stopped = false;
+  for (const std::int32_t token : tokens) {
+    progress.of->tokens.push_back(token);
+    stopped = options_.ends && options_.ends(progress.number, token);
+  }
+  const std::int64_t most = tokens.empty() ? request.new_tokens : request.run_tokens();
+  return stopped || (last && progress.read >= request.prompt_tokens && progress.sampled >= most);
+}
+
+void RequestScheduler::release(std::size_t place) {
+  const Progress& progress = active_[place];
+  reserved_ -= reservation(progress.of->request);
+  if (progress.read > 0)
+    freed_.push_back(
+        {.kind = model::CacheOpKind::free, .sequence = static_cast<std::int32_t>(progress.number)});
+  requests_.erase(progress.number);
+  active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(place));
 }
 
 // Every sequence of a step may be decoding.
@@ -129,8 +168,8 @@ std::size_t RequestScheduler::room() const {
       std::min({options_.capacity.sequences, steps_of(options_.capacity) * most_in_a_step(),
                 kMostSequences});
   std::size_t count = 0;
-  for (std::size_t r = admitted_; r < requests_.size(); ++r, ++count) {
-    positions += reservation(requests_[r]);
+  for (std::size_t i = first_waiting_; i < waiting_.size(); ++i, ++count) {
+    positions += reservation(requests_.at(waiting_[i]).request);
     if (++sequences > most || positions > options_.capacity.positions) break;
   }
   return count;
@@ -138,17 +177,26 @@ std::size_t RequestScheduler::room() const {
 
 // Admits requests; returns when more may be admitted, if no active request has to end first.
 double RequestScheduler::admit(double now) {
-  if (admitted_ == requests_.size()) return kNever;
-  const Admission admission = policy_->admit({.now = now,
-                                              .arrivals = std::span(arrivals_).subspan(admitted_),
-                                              .active = active_.size(),
-                                              .room = room()});
+  constexpr std::size_t kMostAdmitted = 4096;  // that are remembered
+  if (first_waiting_ == waiting_.size() || first_waiting_ > kMostAdmitted) {
+    const auto count = static_cast<std::ptrdiff_t>(std::exchange(first_waiting_, 0));
+    arrivals_.erase(arrivals_.begin(), arrivals_.begin() + count);
+    waiting_.erase(waiting_.begin(), waiting_.begin() + count);
+  }
+  if (waiting_.empty()) return kNever;
+  const Admission admission =
+      policy_->admit({.now = now,
+                      .arrivals = std::span(arrivals_).subspan(first_waiting_),
+                      .active = active_.size(),
+                      .room = room()});
   require(admission.not_before >= now && (admission.count > 0 || !active_.empty()),
           "RequestScheduler: a policy admits at least one request to an idle system");
   if (admission.not_before > now) return admission.not_before;
-  for (std::size_t i = 0; i < admission.count; ++i, ++admitted_) {
-    active_.push_back({.request = admitted_, .since = waits_++});
-    reserved_ += reservation(requests_[admitted_]);
+  for (std::size_t i = 0; i < admission.count; ++i, ++first_waiting_) {
+    const std::size_t number = waiting_[first_waiting_];
+    Joined& joined = requests_.at(number);
+    active_.push_back({.number = number, .of = &joined, .since = waits_++});
+    reserved_ += reservation(joined.request);
   }
   // Requests that have arrived and were not admitted wait for others to end.
   const auto next = std::ranges::upper_bound(arrivals_, now);
@@ -159,7 +207,7 @@ double RequestScheduler::admit(double now) {
 std::vector<std::size_t> RequestScheduler::group() const {
   std::vector<std::size_t> idle;
   for (std::size_t i = 0; i < active_.size(); ++i) {
-    if (!active_[i].flies) idle.push_back(i);
+    if (!active_[i].flies && !active_[i].left) idle.push_back(i);
   }
   const auto steps = static_cast<std::size_t>(steps_of(options_.capacity));
   const auto share = [](std::size_t all, std::size_t among) { return (all + among - 1) / among; };
@@ -175,9 +223,7 @@ std::vector<std::size_t> RequestScheduler::group() const {
 // whole is delayed until the steps have room for it.
 model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
   model::Batch batch{.segments = {}, .cache = std::exchange(freed_, {})};
-  const auto reading = [&](const Progress& p) {
-    return p.read < requests_[p.request].prompt_tokens;
-  };
+  const auto reading = [&](const Progress& p) { return p.read < p.of->request.prompt_tokens; };
   const std::int64_t decoding =
       std::ranges::count_if(places, [&](std::size_t i) { return !reading(active_[i]); });
   std::int64_t rows = options_.capacity.rows - decoding;
@@ -185,14 +231,14 @@ model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
     rows = std::min(rows, options_.chunk - (policy_->budget() ? decoding : std::int64_t{0}));
   const auto add = [&](std::size_t place, std::int64_t count, bool sampled) {
     const Progress& p = active_[place];
-    batch.segments.push_back({.sequence = static_cast<std::int32_t>(p.request),
+    batch.segments.push_back({.sequence = static_cast<std::int32_t>(p.number),
                               .past = static_cast<std::int32_t>(p.read),
                               .rows = static_cast<std::int32_t>(count),
                               .sampled = sampled ? 1 : 0});
   };
   for (const std::size_t i : places) {
     if (!reading(active_[i])) continue;
-    const InferenceRequest& request = requests_[active_[i].request];
+    const InferenceRequest& request = active_[i].of->request;
     const std::int64_t left = request.prompt_tokens - active_[i].read;
     const std::int64_t count = options_.chunk > 0 ? std::min(left, rows) : left;
     if (count < 1 || count > rows) break;
@@ -210,12 +256,12 @@ std::vector<std::int32_t> RequestScheduler::row_tokens() const {
   std::vector<std::int32_t> ids;
   require(!flying_.empty(), "RequestScheduler: rows of the step given last");
   for (const model::Segment& segment : flying_.back().batch.segments) {
-    const auto r = static_cast<std::size_t>(segment.sequence);
-    const std::vector<std::int32_t>& prompt = requests_[r].prompt_ids;
+    const Joined& joined = *active_[place_of(segment.sequence)].of;
+    const std::vector<std::int32_t>& prompt = joined.request.prompt_ids;
     for (std::int32_t i = 0; i < segment.rows; ++i) {
       const auto position = static_cast<std::size_t>(segment.past) + static_cast<std::size_t>(i);
       ids.push_back(position < prompt.size() ? prompt[position]
-                                             : tokens_[r].at(position - prompt.size()));
+                                             : joined.tokens.at(position - prompt.size()));
     }
   }
   return ids;

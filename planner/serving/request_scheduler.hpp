@@ -3,8 +3,10 @@
 // Serves requests in steps: a policy admits them, their prompts are read whole or in chunks, and
 // every active sequence gets its next token in every step.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -20,7 +22,7 @@ struct ServingOptions {
   // prompts are read whole.
   std::int64_t chunk = 0;
   Capacity capacity{};  // limit of every step, and of all steps in flight together
-  // Returns whether `token` ends the request of that index before its last token is due. Null: no
+  // Returns whether `token` ends the request of that number before its last token is due. Null: no
   // token does.
   std::function<bool(std::size_t request, std::int32_t token)> ends{};
 };
@@ -30,8 +32,9 @@ struct ServingOptions {
 void check_capacity(std::span<const InferenceRequest> requests, std::int64_t chunk,
                     const Capacity& capacity);
 
-// Makes steps of requests. A step has the rows of prompts first, in the order of admission, then
-// one row for each sequence whose prompt has been read. Sequences are numbered by request.
+// Makes steps of requests, which join and leave at any time. A step has the rows of prompts first,
+// in the order of admission, then one row for each sequence whose prompt has been read. Requests
+// are numbered from 0 as they join, and sequences by request.
 //
 // As many steps are in flight as the capacity allows and as there are sequences or chunks of
 // prompts for. A sequence is in at most one of them, except that chunks of a prompt may follow each
@@ -39,28 +42,47 @@ void check_capacity(std::span<const InferenceRequest> requests, std::int64_t chu
 // continue are shared evenly among the steps that may begin, those that have waited longest first;
 // no step gets more than an even share of all. Example: with 4 sequences and 2 steps in flight,
 // steps of sequences {0, 1} and {2, 3} alternate. Under a policy that gives each sequence steps of
-// its own, no more sequences are active than steps may be in flight. for itself, no more sequences
-// are under way than steps may be in flight.
+// its own, no more sequences are active than steps may be in flight.
+//
+// A request ends after new_tokens in a prediction, whose outcomes have no tokens; in a run at a
+// token that ends it, or after run_tokens(). Admission reserves memory up to its limit().
 class RequestScheduler : public model::Scheduler {
  public:
-  // `requests` are as parse_requests returns them, counted and sorted by arrival. Throws Error as
-  // check_capacity does; logic_error for a policy with a budget without a chunk.
+  // Throws logic_error for a policy with a budget without a chunk. `policy` outlives this.
+  RequestScheduler(const Policy& policy, ServingOptions options);
+  // The same, after all of `requests` have joined: a trace, sorted by arrival.
   RequestScheduler(std::vector<InferenceRequest> requests, const Policy& policy,
                    ServingOptions options);
 
+  // Adds a request with a counted prompt and returns its number. It is not served before its
+  // arrival_s; a policy that waits for requests waits for those that have joined, so a trace joins
+  // before it arrives, and a live request as it arrives. Throws Error as check_capacity does;
+  // logic_error for an arrival before that of the last request.
+  std::size_t join(InferenceRequest request);
+  // Removes a request: no further step has rows of it, and its cache is freed once the steps in
+  // flight that have some are over. No effect if it has ended.
+  void leave(std::size_t number);
+  // Returns whether any request waits or is active.
+  [[nodiscard]] bool has_requests() const { return !requests_.empty(); }
+
   model::Decision next(double now, std::span<const model::StepOutcome> ended) override;
 
-  // Returns the tokens of each request so far (in a run; a prediction has none).
-  [[nodiscard]] const std::vector<std::vector<std::int32_t>>& tokens() const { return tokens_; }
   // Returns the token ids of the last step of next(), by row; prompts must have ids.
   [[nodiscard]] std::vector<std::int32_t> row_tokens() const;
 
  private:
+  struct Joined {  // waiting or active
+    InferenceRequest request{};
+    std::vector<std::int32_t> tokens{};  // so far, in a run
+  };
   struct Progress {  // of an active request
-    std::size_t request = 0;
+    std::size_t number = 0;
+    Joined* of = nullptr;
     std::int64_t read = 0;  // positions in the cache, with those of steps in flight
     std::int64_t sampled = 0;
+    std::int32_t steps = 0;  // in flight
     bool flies = false;      // in a step whose outcome it must wait for
+    bool left = false;
     std::int64_t since = 0;  // the count of waits_ when it began to wait for a step
   };
   struct Flying {
@@ -68,6 +90,10 @@ class RequestScheduler : public model::Scheduler {
     model::Batch batch{};
   };
   void learn(const model::StepOutcome& outcome);
+  // Returns whether the request ends with these rows and tokens of theirs (none in a prediction).
+  [[nodiscard]] bool advance(Progress& progress, const model::Segment& segment,
+                             std::span<const std::int32_t> tokens);
+  void release(std::size_t place);
   [[nodiscard]] double admit(double now);
   [[nodiscard]] std::int64_t most_in_a_step() const;
   [[nodiscard]] std::size_t room() const;
@@ -75,15 +101,18 @@ class RequestScheduler : public model::Scheduler {
   [[nodiscard]] model::Batch batch(std::span<const std::size_t> places);
   [[nodiscard]] std::size_t place_of(std::int32_t sequence) const;
 
-  std::vector<InferenceRequest> requests_;
-  std::vector<double> arrivals_;
   const Policy* policy_;
   ServingOptions options_;
-  std::size_t admitted_ = 0;      // number of first requests that were admitted
-  std::int64_t reserved_ = 0;     // positions of active requests
-  std::vector<Progress> active_;  // in the order of admission
-  std::int64_t waits_ = 0;        // number of times that a sequence began to wait for a step
-  std::vector<std::vector<std::int32_t>> tokens_;
+  std::size_t joined_ = 0;  // number of requests that ever joined
+  double last_arrival_ = 0.0;
+  std::map<std::size_t, Joined> requests_;  // that have not ended, by number
+  // Requests that wait begin at `first_waiting_`; those before it were admitted.
+  std::vector<double> arrivals_;
+  std::vector<std::size_t> waiting_;  // their numbers
+  std::size_t first_waiting_ = 0;
+  std::int64_t reserved_ = 0;          // positions of active requests
+  std::vector<Progress> active_;       // in the order of admission, which is that of numbers
+  std::int64_t waits_ = 0;             // number of times that a sequence began to wait for a step
   std::vector<model::CacheOp> freed_;  // of the requests that have ended since the step before
   std::vector<Flying> flying_;         // steps without an outcome
   std::int32_t made_ = 0;              // number of steps

@@ -47,8 +47,10 @@ std::vector<std::int32_t> encode_chat(const ModelChat& chat, const Tokenizer& to
     throw Error(
         "chat: the model has no chat template, expected one in tokenizer_config.json, "
         "chat_template.jinja or the GGUF file; write the whole text as the prompt");
-  const std::string text = apply_chat_template(chat.chat_template, messages, chat.settings);
-  std::vector<std::int32_t> ids = tokenizer.encode(text);
+  std::vector<ChatMessage> guarded = messages;
+  for (ChatMessage& message : guarded) message.content = tokenizer.guarded(message.content);
+  const std::string text = apply_chat_template(chat.chat_template, guarded, chat.settings);
+  std::vector<std::int32_t> ids = tokenizer.encode(text, WrittenTokens::guarded);
   // The tokens that the tokenizer writes around every text.
   const auto around = static_cast<std::ptrdiff_t>(tokenizer.encode("").size());
   const std::ptrdiff_t front = tokenizer.tokens_in_front();

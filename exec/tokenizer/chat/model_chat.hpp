@@ -21,8 +21,9 @@ struct ModelChat {
 [[nodiscard]] ModelChat read_model_chat(const std::filesystem::path& weights);
 
 // Returns the ids of `messages` rendered by the model's template. The template itself writes the
-// tokens around them, so nothing is added, as in Hugging Face's transformers. Throws Error as
-// apply_chat_template, and if there is no template.
+// tokens around them, so nothing is added, as in Hugging Face's transformers. Special tokens in the
+// messages' contents are text, unlike there: what a user writes does not command the model. Throws
+// Error as apply_chat_template, and if there is no template.
 [[nodiscard]] std::vector<std::int32_t> encode_chat(const ModelChat& chat,
                                                     const Tokenizer& tokenizer,
                                                     const std::vector<ChatMessage>& messages);

@@ -283,6 +283,12 @@ TEST_CASE("exec/chat: a template adds what it says and nothing else") {
     chat.chat_template = text;
     CHECK(encode_chat(chat, *with_bos, {{"user", "ab"}}) == ids);
   }
+  // What a user writes is text, whole, cut or twice.
+  chat.chat_template = "<s>{{ messages[0].content | trim }}<s>";
+  CHECK(encode_chat(chat, *with_bos, {{"user", " <s><s "}}) ==
+        std::vector<std::int32_t>{256, '<', 's', '>', '<', 's', 256});
+  CHECK(encode_chat(chat, *with_bos, {{"user", "<\xEF\xB7\x90s>"}}) ==
+        std::vector<std::int32_t>{256, '<', 's', '>', 256});
   chat.chat_template.clear();
   CHECK(contains(error_of([&] {
                    return encode_chat(chat, *tokenizer, {{"user", "a"}});

@@ -1,0 +1,151 @@
+// tandem serve: OpenAI's API over HTTP, for a plan or for this machine.
+
+#include <unistd.h>
+
+#include <iostream>
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/files/files.hpp"
+#include "cli/flags/commands.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/service_flags.hpp"
+#include "cli/views/interruption.hpp"
+#include "cli/views/line_log.hpp"
+#include "exec/serve/live_session.hpp"
+#include "exec/serve/request_desk.hpp"
+#include "exec/tokenizer/chat/model_chat.hpp"
+#include "exec/transport/endpoint.hpp"
+#include "model/base/error.hpp"
+#include "serve/access.hpp"
+#include "serve/api_service.hpp"
+#include "serve/http_server.hpp"
+
+namespace tandem::cli {
+namespace {
+
+Syntax serve_syntax() {
+  Syntax syntax{
+      .command = "serve",
+      .summary =
+          "Answers OpenAI's API over HTTP (/v1/chat/completions, /v1/completions, /v1/models,\n"
+          "/health, /metrics), several requests at once, until Ctrl-C. Without a plan this "
+          "machine\n"
+          "serves the model alone in the memory that is available now. Exit code 3, with the\n"
+          "reason, if that is too little.",
+      .positionals = {"[plan.json]"},
+      .flags = {{"listen", "HOST:PORT",
+                 "where to listen, on this machine only; port 0: any free one [127.0.0.1:8080]"},
+                {"token", "FILE", "what clients must send as 'Authorization: Bearer TOKEN'"},
+                {"queue", "N", "requests that may wait for others; more are refused [64]"}}};
+  const std::vector<Flag> more = service_flags();
+  syntax.flags.insert(syntax.flags.begin() + 2, more.begin(), more.end());
+  return syntax;
+}
+
+exec::Endpoint endpoint_of(const Options& options) {
+  const exec::Endpoint endpoint = exec::parse_endpoint(options.text_or("listen", "127.0.0.1:8080"),
+                                                       "flag '--listen'", /*any_port=*/true);
+  if (serve::is_loopback(endpoint.host)) return endpoint;
+  throw Error("flag '--listen': '" + endpoint.host +
+              "', expected 127.0.0.1, ::1 or localhost, as answers are not encrypted; let a "
+              "reverse proxy with TLS on this machine forward to it, or 'ssh -L'");
+}
+
+// The last part of the path of the weights, without the ending of a file.
+std::string name_of(const ServiceJob& job) {
+  const std::filesystem::path path = job.weights.lexically_normal();
+  const std::filesystem::path last = path.has_filename() ? path : path.parent_path();
+  const std::string name =
+      last.extension() == ".gguf" ? last.stem().string() : last.filename().string();
+  return name.empty() || name == "." ? job.service.plan.model.name : name;
+}
+
+std::string text_of(const ServiceJob& job, const exec::RequestDesk& desk) {
+  const std::int64_t together = job.service.policy->several() ? job.service.capacity.sequences : 1;
+  return (together == 1 ? "one request at a time"
+                        : "up to " + std::to_string(together) + " requests at once") +
+         ", each of up to " + std::to_string(desk.most_positions()) + " tokens with its prompt";
+}
+
+}  // namespace
+
+int serve_command(const Arguments& arguments, std::ostream& out) {
+  constexpr std::int64_t kMostQueue = 100'000;
+  constexpr std::chrono::seconds kGrace{10};
+  Options options(serve_syntax(), arguments);
+  std::mutex mutex;  // of what a signal ends
+  exec::RequestDesk* open = nullptr;
+  exec::LiveSession* session = nullptr;
+  // First, as reading a plan begins threads.
+  const Interruption interruption(
+      [&](const std::string& reason) {
+        const std::lock_guard lock(mutex);
+        if (open == nullptr) {
+          write_if_possible(STDERR_FILENO, "tandem: " + reason + "\n");
+          _exit(1);
+        }
+        open->close("the server is shutting down");
+        if (session != nullptr) session->stop("the server is shutting down");
+      },
+      {}, kGrace);
+  const exec::Endpoint endpoint = endpoint_of(options);
+  serve::ApiOptions api_options{.listening = endpoint.host};
+  if (const auto path = options.text("token"))
+    api_options.token = serve::parse_token(read_file(*path), *path);
+  auto found = service_job(options);
+  if (const auto* no = std::get_if<planner::Infeasible>(&found)) {
+    out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
+    return 3;
+  }
+  const ServiceJob& job = std::get<ServiceJob>(found);
+  const planner::Plan& plan = job.service.plan;
+  exec::DeskLimits limits = desk_limits(job);
+  limits.queue = static_cast<std::size_t>(options.integer_or("queue", 64, 0, kMostQueue));
+  exec::ExecuteOptions run = service_execution(options, job);
+  LineLog log("tandem serve: ");
+  if (!options.has("quiet"))
+    run.on_warning = run.on_notice = [&log](const std::string& text) { log.write(text); };
+  api_options.model = name_of(job);
+  api_options.chat = exec::read_model_chat(job.weights);
+  api_options.vocabulary = plan.model.vocab;
+  options.settle();
+
+  exec::RequestDesk desk(*job.tokenizer, plan.model, exec::stop_tokens(plan, *job.tokenizer),
+                         limits);
+  serve::ApiService api(api_options, *job.tokenizer, desk);
+  serve::HttpServer server(endpoint, api);
+  api.use(server);
+  std::string failure;
+  {
+    exec::LiveSession serving(plan, std::move(run), desk,
+                              {.on_ready =
+                                   [&] {
+                                     api.set_ready();
+                                     out << "serving " << api_options.model << " on http://"
+                                         << to_text(server.endpoint()) << ", " << text_of(job, desk)
+                                         << std::endl;
+                                   },
+                               .on_end =
+                                   [&](const std::string& reason) {
+                                     failure = reason;
+                                     server.stop();
+                                   }});
+    {
+      const std::lock_guard lock(mutex);
+      open = &desk;
+      session = &serving;
+    }
+    server.run();
+    const std::lock_guard lock(mutex);
+    open = nullptr;
+    session = nullptr;
+  }
+  api.end();
+  if (!failure.empty()) throw Error(failure);
+  return 0;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,120 @@
+#pragma once
+
+// Where other threads hand requests in and get answers, while a session serves them.
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "exec/serve/answer_text.hpp"
+#include "exec/session/request_source.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
+#include "model/base/error.hpp"
+#include "model/transformer/transformer.hpp"
+#include "planner/plan/capacity.hpp"
+#include "planner/plan/inference_request.hpp"
+
+namespace tandem::exec {
+
+struct DeskLimits {
+  planner::Capacity capacity{};  // of the plan that is served
+  std::int64_t chunk = 0;        // as in planner::ServingOptions
+  std::int64_t candidates = 0;   // planner::Plan::candidates
+  std::size_t queue = 64;        // requests that may wait beyond those that are served together
+};
+
+enum class Finish { stop, length, failed };
+
+// More of an answer.
+struct AnswerPart {
+  std::string text{};
+  bool is_last = false;
+  Finish finish = Finish::stop;  // of the last part
+  std::int64_t tokens = 0;       // of the answer so far
+  std::string failure{};         // why it failed
+};
+
+// The desk is full: try again later.
+class DeskFull : public Error {
+ public:
+  using Error::Error;
+};
+// Serving has ended.
+class DeskClosed : public Error {
+ public:
+  using Error::Error;
+};
+
+// Thread-safe.
+class RequestDesk final : public RequestSource {
+ public:
+  // Called by the thread that serves, or by close(); must not block and not call the desk.
+  using TakePart = std::function<void(const AnswerPart& part)>;
+
+  // A request ends at one of `stop_tokens`. `tokenizer` outlives this.
+  RequestDesk(const Tokenizer& tokenizer, const model::Transformer& transformer,
+              std::vector<std::int64_t> stop_tokens, const DeskLimits& limits);
+
+  // Returns the most positions of a request, prompt and answer.
+  [[nodiscard]] std::int64_t most_positions() const { return most_positions_; }
+  // Returns the most tokens that an answer to a prompt of so many may have; below 1: none.
+  [[nodiscard]] std::int64_t most_tokens(std::int64_t prompt) const;
+  // Returns the limit of an answer that states none: the request's even share of the capacity, but
+  // at least 512 tokens where there is memory for them.
+  [[nodiscard]] std::int64_t usual_tokens(std::int64_t prompt) const;
+  // Throws Error for a request that can never be served here: too long, or sampled from more
+  // candidates than devices send.
+  void check(const planner::InferenceRequest& request) const;
+
+  // Hands in a request with token ids, of at most new_tokens; returns its number. Throws as check()
+  // does, DeskFull and DeskClosed.
+  std::size_t submit(planner::InferenceRequest request, std::vector<std::string> stops,
+                     TakePart take);
+  // The request is not wanted any more: no part comes after this has returned.
+  void cancel(std::size_t number);
+  // Ends serving: all answers fail with `reason`, as do later submits.
+  void close(const std::string& reason);
+  [[nodiscard]] bool is_closed() const;
+
+  struct Counts {
+    std::size_t under_way = 0;
+    std::uint64_t submitted = 0;
+    std::uint64_t refused = 0;   // as the desk was full
+    std::uint64_t finished = 0;  // stopped or at their length
+    std::uint64_t cancelled = 0;
+    std::uint64_t prompt_tokens = 0;  // of all that were submitted
+    std::uint64_t tokens = 0;         // that were generated
+  };
+  [[nodiscard]] Counts counts() const;
+
+  News take() override;
+  void await(Clock::time_point deadline) override;
+  bool on_token(std::size_t request, std::int32_t token, bool last) override;
+
+ private:
+  struct Answer {
+    AnswerText text;
+    TakePart take;
+    std::int64_t tokens = 0;
+  };
+
+  std::vector<std::int64_t> stop_tokens_;
+  const Tokenizer* tokenizer_;
+  DeskLimits limits_;
+  std::int64_t most_positions_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  News news_;
+  std::string closed_;  // why; empty: open
+  std::size_t next_ = 0;
+  std::map<std::size_t, Answer> answers_;  // under way
+  Counts counts_;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,34 @@
+#pragma once
+
+// Requests that come and go while a session serves them.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "exec/transport/transport.hpp"
+#include "planner/plan/inference_request.hpp"
+
+namespace tandem::exec {
+
+// Asked by the thread that serves, between steps. Requests are numbered from 0 in the order in
+// which take() returns them.
+class RequestSource {
+ public:
+  virtual ~RequestSource() = default;
+  struct News {
+    // With token ids, within the capacity that is served; their arrival_s is not read.
+    std::vector<planner::InferenceRequest> joined{};
+    std::vector<std::size_t> left{};  // requests that are not wanted any more
+    bool closed = false;              // serving ends; what is under way is abandoned
+    [[nodiscard]] bool any() const { return closed || !joined.empty() || !left.empty(); }
+  };
+  // Returns what is new since the last call.
+  [[nodiscard]] virtual News take() = 0;
+  // Waits until there is something new, until `deadline` at the latest.
+  virtual void await(Clock::time_point deadline) = 0;
+  // The next token of a request; `last`: the request ends with it. Returns whether it is to go on.
+  [[nodiscard]] virtual bool on_token(std::size_t request, std::int32_t token, bool last) = 0;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,78 @@
+#include "planner/serving/local_service.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "model/base/error.hpp"
+#include "planner/search/local_plan.hpp"
+#include "planner/serving/serving_plan.hpp"
+#include "planner/strategy/common/lowering.hpp"
+
+namespace tandem::planner {
+namespace {
+
+constexpr std::int64_t kTogether = 4;
+constexpr std::int64_t kMostPositions = 8192;
+constexpr std::int64_t kLeastPositions = 512;
+constexpr std::int64_t kChunk = 256;  // rows of prompts beside decoding
+
+// Whether steps may end within a prompt.
+bool reads_in_chunks(const Plan& plan) {
+  const model::Batch inner{.segments = {{.sequence = 0, .past = 0, .rows = 1, .sampled = 0}},
+                           .cache = {}};
+  try {
+    static_cast<void>(find_strategy(plan.strategy).lower(plan, inner));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+LiveService live_service(Plan plan, const std::optional<PlannedService>& planned) {
+  check_serves_many(plan);
+  if (!plan.model.architecture().generates())
+    throw Error("model " + plan.model.name +
+                ": an encoder, expected a model that continues texts; its hidden states come from "
+                "'tandem run --hidden'");
+  LiveService service{.plan = std::move(plan), .policy = &find_policy("continuous")};
+  if (planned) {
+    service.policy = &find_policy(planned->policy);
+    service.chunk = planned->chunk;
+    service.steps = planned->in_flight;
+  }
+  service.capacity = serving_capacity(service.plan, service.steps);
+  if (!planned && reads_in_chunks(service.plan)) service.chunk = service.capacity.rows;
+  return service;
+}
+
+std::variant<LiveService, Infeasible> service_here(const model::Transformer& transformer,
+                                                   model::Bytes memory) {
+  const Policy& policy = find_policy("continuous");
+  std::variant<Plan, Infeasible> answer = Infeasible{};
+  std::int64_t chunk = kChunk;
+  const auto found = [&](std::int64_t together, bool streams) {
+    for (std::int64_t most = std::min(transformer.max_context, kMostPositions);; most /= 2) {
+      const InferenceRequest one{
+          .id = "live", .prompt_tokens = most - most / 2, .new_tokens = most / 2};
+      Request request = request_here(transformer, {.prompt_tokens = 1, .new_tokens = 1}, memory);
+      if (!streams) request.window.blocks = 0;
+      answer = make_serving_plan(request, samples_of(one, together), policy, chunk);
+      if (std::holds_alternative<Plan>(answer)) return true;
+      if (most / 2 < kLeastPositions) return false;
+    }
+  };
+  bool good = found(kTogether, false);
+  if (!good) {
+    chunk = 0;  // each step reads all streamed weights
+    good = found(1, true);
+  }
+  if (!good) return std::get<Infeasible>(std::move(answer));
+  LiveService service{.plan = std::get<Plan>(std::move(answer)), .policy = &policy, .chunk = chunk};
+  service.capacity = serving_capacity(service.plan, 0);
+  return service;
+}
+
+}  // namespace tandem::planner

@@ -1,0 +1,34 @@
+#pragma once
+
+// How a plan serves requests that are not known when it is made.
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "planner/search/search.hpp"
+#include "planner/serving/planned_service.hpp"
+#include "planner/serving/policy/policy.hpp"
+
+namespace tandem::planner {
+
+struct LiveService {
+  Plan plan;
+  const Policy* policy = nullptr;
+  std::int64_t chunk = 0;  // most rows of prompts in a step; 0: prompts are read whole
+  std::int64_t steps = 0;  // in flight; 0: as many as the plan reserves memory for
+  Capacity capacity{};
+};
+
+// Returns how `plan` serves: by the policy and chunk of `planned`; one that was made for a single
+// request in the order of arrival, with prompts in chunks of its prompt's length. Throws Error,
+// naming the strategy, for a plan that can serve its one prompt only.
+[[nodiscard]] LiveService live_service(Plan plan, const std::optional<PlannedService>& planned);
+
+// Returns a service on a device with `memory`, strategy `local`: four requests at once of up to
+// 8,192 positions each, or fewer and then shorter ones until weights and caches fit; weights stream
+// from the disk only if that does not suffice.
+[[nodiscard]] std::variant<LiveService, Infeasible> service_here(
+    const model::Transformer& transformer, model::Bytes memory);
+
+}  // namespace tandem::planner

@@ -1,0 +1,50 @@
+#pragma once
+
+// Requests of OpenAI's API: chat and text completions.
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "exec/tokenizer/chat/chat_template.hpp"
+
+namespace tandem::serve {
+
+// A request that is refused: a status and the fields of the API's error object.
+class ApiError : public std::runtime_error {
+ public:
+  ApiError(unsigned status, const std::string& message, std::string param = {},
+           std::string code = {});
+  unsigned status;
+  std::string param;  // the parameter; empty: none
+  std::string code;   // empty: none
+};
+
+struct ApiRequest {
+  bool is_chat = false;
+  std::vector<exec::ChatMessage> messages{};  // of a chat
+  // Of a text completion: a text or its tokens.
+  std::variant<std::string, std::vector<std::int32_t>> prompt{};
+  std::string model{};                       // empty: not named
+  std::optional<std::int64_t> max_tokens{};  // absent: the server's usual limit
+  double temperature = 1.0;
+  double top_p = 1.0;
+  std::int64_t top_k = 0;               // 0: all
+  std::optional<std::uint64_t> seed{};  // absent: a random one
+  std::vector<std::string> stops{};
+  bool streams = false;
+  bool includes_usage = false;  // a stream ends with the usage
+};
+
+// Parses the body of /v1/chat/completions. Parameters that have no effect at the value that they
+// have (n: 1, logprobs: false, ...) are accepted. Throws ApiError 400 naming the parameter for any
+// other that is unknown or not supported, and for values out of range.
+[[nodiscard]] ApiRequest parse_chat_request(std::string_view body);
+// The same for /v1/completions.
+[[nodiscard]] ApiRequest parse_completion_request(std::string_view body);
+
+}  // namespace tandem::serve

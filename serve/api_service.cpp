@@ -1,0 +1,283 @@
+#include "serve/api_service.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
+#include "serve/access.hpp"
+
+namespace tandem::serve {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr std::string_view kChat = "/v1/chat/completions";
+constexpr std::string_view kText = "/v1/completions";
+constexpr std::string_view kModels = "/v1/models";
+constexpr std::string_view kHealth = "/health";
+constexpr std::string_view kMetrics = "/metrics";
+
+bool is_post(std::string_view path) { return path == kChat || path == kText; }
+bool is_get(std::string_view path) {
+  return path == kModels || path == kHealth || path == kMetrics ||
+         path.starts_with(std::string(kModels) + "/");
+}
+
+std::int64_t now_s() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+HttpAnswer error_answer(const ApiError& error) {
+  HttpAnswer answer{.status = error.status,
+                    .body = error_json(error.status, error.what(), error.param, error.code)};
+  if (error.status == 401) answer.headers = "WWW-Authenticate: Bearer\r\n";
+  if (error.status == 429 || error.status == 503) answer.headers = "Retry-After: 1\r\n";
+  return answer;
+}
+
+}  // namespace
+
+// A request with its answer. Used on the server's thread only.
+struct ApiService::Exchange {
+  std::shared_ptr<HttpReply> reply;
+  std::optional<std::size_t> number;  // at the desk
+  AnswerHead head;
+  Usage usage;
+  bool streams = false;
+  std::string text;  // of an answer that is not streamed
+};
+
+ApiService::ApiService(ApiOptions options, const exec::Tokenizer& tokenizer,
+                       exec::RequestDesk& desk)
+    : options_(std::move(options)),
+      tokenizer_(&tokenizer),
+      desk_(&desk),
+      started_(now_s()),
+      random_(std::random_device{}()) {}
+
+void ApiService::end() {
+  prompts_.stop();
+  prompts_.join();
+}
+
+void ApiService::set_ready() {
+  server_->post([this] { ready_ = true; });
+}
+
+HttpAnswer ApiService::protocol_error(unsigned status, const std::string& reason) {
+  return error_answer(ApiError(status, reason));
+}
+
+bool ApiService::refuses(const HttpHead& head, HttpAnswer& refusal) {
+  const auto refused = [&](const ApiError& error) {
+    refusal = error_answer(error);
+    return true;
+  };
+  if (!is_own_host(head.host, options_.listening))
+    return refused(ApiError(403, "Host '" + model::printable(head.host, 100) +
+                                     "', expected localhost or the address that is listened on"));
+  if (!head.origin.empty() && !is_own_origin(head.origin, options_.listening))
+    return refused(ApiError(403, "Origin '" + model::printable(head.origin, 100) +
+                                     "', expected localhost or the address that is listened on; "
+                                     "pages of other sites may not use this server"));
+  const std::string path = model::printable(head.path, 100);
+  if (!is_post(head.path) && !is_get(head.path))
+    return refused(ApiError(404, "path '" + path + "', expected " + std::string(kChat) + ", " +
+                                     std::string(kText) + ", " + std::string(kModels) + " or " +
+                                     std::string(kHealth)));
+  if (head.path != kHealth && !options_.token.empty() && !bears(head.authorization, options_.token))
+    return refused(ApiError(
+        401, "expected the header 'Authorization: Bearer TOKEN' with the token of this server", "",
+        "invalid_api_key"));
+  const bool get = head.method == "GET" || head.method == "HEAD";
+  if (is_post(head.path) ? head.method != "POST" : !get) {
+    refused(ApiError(405, "method " + model::printable(head.method, 20) + " of " + path +
+                              ", expected " + (is_post(head.path) ? "POST" : "GET")));
+    refusal.headers = is_post(head.path) ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n";
+    return true;
+  }
+  if (is_post(head.path) && !is_json(head.content_type))
+    return refused(ApiError(415, "Content-Type '" + model::printable(head.content_type, 100) +
+                                     "', expected application/json"));
+  return false;
+}
+
+void ApiService::refuse(HttpReply& reply, const ApiError& error) {
+  reply.send(error_answer(error));
+}
+
+void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+  if (is_post(request.path)) return complete(std::move(request), std::move(reply));
+  if (request.path == kHealth) {
+    return reply->send({.status = ready_ ? 200U : 503U,
+                        .body = ready_ ? R"({"status":"ok"})" : R"({"status":"loading"})"});
+  }
+  if (request.path == kMetrics)
+    return reply->send({.body = metrics(), .content_type = "text/plain; version=0.0.4"});
+  if (request.path == kModels) return reply->send({.body = models_json(options_.model, started_)});
+  if (request.path == std::string(kModels) + "/" + options_.model)
+    return reply->send({.body = model_json(options_.model, started_)});
+  refuse(*reply, ApiError(404, "the model does not exist, expected '" + options_.model + "'",
+                          "model", "model_not_found"));
+}
+
+// An exchange belongs to its connection, which lets it go when the answer is complete or the client
+// has gone, on the server's thread.
+void ApiService::complete(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+  if (!ready_) return refuse(*reply, ApiError(503, "the model is being loaded; try again later"));
+  auto exchange = std::make_shared<Exchange>();
+  exchange->reply = std::move(reply);
+  exchange->reply->when_gone([this, exchange] {
+    if (exchange->number) desk_->cancel(*exchange->number);
+  });
+  asio::post(prompts_, [this, request = std::move(request), weak = std::weak_ptr(exchange)] {
+    try {
+      auto asked = std::make_shared<ApiRequest>(request.path == kChat
+                                                    ? parse_chat_request(request.body)
+                                                    : parse_completion_request(request.body));
+      auto prepared_request = std::make_shared<planner::InferenceRequest>(prepared(*asked));
+      server_->post([this, weak, asked, prepared_request] {
+        if (const auto own = weak.lock())
+          submit(own, std::move(*asked), std::move(*prepared_request));
+      });
+    } catch (const std::exception& fault) {
+      const auto* const known = dynamic_cast<const ApiError*>(&fault);
+      const ApiError error = known != nullptr ? *known : ApiError(400, fault.what());
+      server_->post([this, weak, error] {
+        if (const auto own = weak.lock()) refuse(*own->reply, error);
+      });
+    }
+  });
+}
+
+planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
+  if (!asked.model.empty() && asked.model != options_.model)
+    throw ApiError(404,
+                   "the model '" + model::one_line(asked.model, 100) +
+                       "' does not exist, expected '" + options_.model + "'",
+                   "model", "model_not_found");
+  planner::InferenceRequest request{.id = "request"};
+  const std::string subject = asked.is_chat ? "messages" : "prompt";
+  if (asked.is_chat) {
+    try {
+      request.prompt_ids = exec::encode_chat(options_.chat, *tokenizer_, asked.messages);
+    } catch (const Error& error) {
+      throw ApiError(400, error.what(), subject);
+    }
+  } else if (const auto* text = std::get_if<std::string>(&asked.prompt)) {
+    request.prompt_ids = tokenizer_->encode(*text, exec::WrittenTokens::text);
+  } else {
+    request.prompt_ids = std::get<std::vector<std::int32_t>>(asked.prompt);
+  }
+  if (request.prompt_ids.empty())
+    throw ApiError(400, "'prompt': no tokens, expected some", subject);
+  for (const std::int32_t id : request.prompt_ids) {
+    if (id >= options_.vocabulary)
+      throw ApiError(400,
+                     "'prompt': token " + std::to_string(id) + ", expected less than " +
+                         std::to_string(options_.vocabulary),
+                     subject);
+  }
+  request.prompt_tokens = std::ssize(request.prompt_ids);
+  request.new_tokens = asked.max_tokens.value_or(
+      std::max<std::int64_t>(1, desk_->usual_tokens(request.prompt_tokens)));
+  request.temperature = asked.temperature;
+  if (asked.temperature > 0.0) {  // else the likeliest token, whatever these are
+    request.top_p = asked.top_p;
+    request.top_k = asked.top_k;
+    request.seed = asked.seed.value_or(random_());
+  }
+  try {
+    desk_->check(request);
+  } catch (const Error& error) {
+    const bool too_long = request.limit() > desk_->most_tokens(request.prompt_tokens);
+    throw ApiError(400, error.what(), too_long ? subject : "temperature",
+                   too_long ? "context_length_exceeded" : "");
+  }
+  return request;
+}
+
+void ApiService::submit(const std::shared_ptr<Exchange>& exchange, ApiRequest asked,
+                        planner::InferenceRequest request) {
+  exchange->streams = asked.streams;
+  exchange->usage.prompt_tokens = request.prompt_tokens;
+  exchange->head = {.id = (asked.is_chat ? "chatcmpl-" : "cmpl-") + std::to_string(started_) + "-" +
+                          std::to_string(++answers_),
+                    .created = now_s(),
+                    .model = options_.model,
+                    .is_chat = asked.is_chat,
+                    .includes_usage = asked.includes_usage};
+  try {
+    exchange->number = desk_->submit(
+        std::move(request), std::move(asked.stops),
+        [server = server_, weak = std::weak_ptr(exchange)](const exec::AnswerPart& part) {
+          server->post([weak, part] {
+            if (const auto own = weak.lock()) take(*own, part);
+          });
+        });
+  } catch (const exec::DeskFull& full) {
+    return refuse(*exchange->reply, ApiError(429, full.what(), "", "server_overloaded"));
+  } catch (const exec::DeskClosed& closed) {
+    return refuse(*exchange->reply, ApiError(503, closed.what()));
+  }
+  if (!exchange->streams) return;
+  exchange->reply->begin_events();
+  if (exchange->head.is_chat) exchange->reply->event(role_json(exchange->head));
+}
+
+void ApiService::take(Exchange& exchange, const exec::AnswerPart& part) {
+  HttpReply& reply = *exchange.reply;
+  exchange.usage.completion_tokens = part.tokens;
+  const bool failed = part.is_last && part.finish == exec::Finish::failed;
+  const char* const reason = part.finish == exec::Finish::stop ? "stop" : "length";
+  if (!exchange.streams) {
+    exchange.text += part.text;
+    if (failed)
+      reply.send(error_answer(ApiError(503, part.failure)));
+    else if (part.is_last)
+      reply.send({.body = answer_json(exchange.head, exchange.text, reason, exchange.usage)});
+    return;
+  }
+  if (!part.text.empty()) reply.event(text_json(exchange.head, part.text));
+  if (!part.is_last) return;
+  if (failed) {
+    reply.event(error_json(503, part.failure));
+    return reply.fail();
+  }
+  reply.event(end_json(exchange.head, reason));
+  if (exchange.head.includes_usage) reply.event(usage_json(exchange.head, exchange.usage));
+  reply.event("[DONE]");
+  reply.end();
+}
+
+// In the text format of Prometheus, by the names of vLLM where it has the same.
+std::string ApiService::metrics() const {
+  const exec::RequestDesk::Counts counts = desk_->counts();
+  std::string text;
+  const auto add = [&](const std::string& name, const char* type, const char* help,
+                       std::uint64_t value) {
+    text += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n" + name + " " +
+            std::to_string(value) + "\n";
+  };
+  add("vllm:prompt_tokens_total", "counter", "Prompt tokens of accepted requests.",
+      counts.prompt_tokens);
+  add("vllm:generation_tokens_total", "counter", "Generated tokens.", counts.tokens);
+  add("vllm:request_success_total", "counter", "Requests that were answered whole.",
+      counts.finished);
+  add("tandem:requests_under_way", "gauge", "Requests that are served or wait.", counts.under_way);
+  add("tandem:requests_cancelled_total", "counter", "Requests whose clients went.",
+      counts.cancelled);
+  add("tandem:requests_refused_total", "counter", "Requests beyond the queue.", counts.refused);
+  add("tandem:connections", "gauge", "Open connections.", server_->connections());
+  return text;
+}
+
+}  // namespace tandem::serve

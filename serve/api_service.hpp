@@ -1,0 +1,74 @@
+#pragma once
+
+// OpenAI's API in front of a request desk.
+
+#include <boost/asio/thread_pool.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "exec/serve/request_desk.hpp"
+#include "exec/tokenizer/chat/model_chat.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
+#include "serve/api_answer.hpp"
+#include "serve/api_request.hpp"
+#include "serve/http_exchange.hpp"
+#include "serve/http_server.hpp"
+
+namespace tandem::serve {
+
+struct ApiOptions {
+  std::string model{};      // its name in the API
+  std::string listening{};  // the host that is listened on
+  std::string token{};      // which clients must bear; empty: none
+  exec::ModelChat chat{};
+  std::int64_t vocabulary = 0;  // ids below this are tokens
+};
+
+// Routes requests to the desk. Prompts are rendered and tokenized on a thread of their own, as a
+// long one takes a while.
+class ApiService final : public HttpHandler {
+ public:
+  // `tokenizer` and `desk` outlive it.
+  ApiService(ApiOptions options, const exec::Tokenizer& tokenizer, exec::RequestDesk& desk);
+  ~ApiService() override { end(); }
+  ApiService(const ApiService&) = delete;
+  ApiService& operator=(const ApiService&) = delete;
+
+  // The server that calls it, before that runs.
+  void use(HttpServer& server) { server_ = &server; }
+  // To be called when the server has stopped, before it is destroyed.
+  void end();
+  // Any thread: the session is ready; before that requests are refused as 503.
+  void set_ready();
+
+  bool refuses(const HttpHead& head, HttpAnswer& refusal) override;
+  void handle(HttpRequest request, std::shared_ptr<HttpReply> reply) override;
+  HttpAnswer protocol_error(unsigned status, const std::string& reason) override;
+
+ private:
+  struct Exchange;
+  void complete(HttpRequest request, std::shared_ptr<HttpReply> reply);
+  // On the thread of prompts: the request that the desk serves. Throws ApiError.
+  [[nodiscard]] planner::InferenceRequest prepared(const ApiRequest& asked);
+  void submit(const std::shared_ptr<Exchange>& exchange, ApiRequest asked,
+              planner::InferenceRequest request);
+  static void take(Exchange& exchange, const exec::AnswerPart& part);
+  static void refuse(HttpReply& reply, const ApiError& error);
+  [[nodiscard]] std::string metrics() const;
+
+  ApiOptions options_;
+  const exec::Tokenizer* tokenizer_;
+  exec::RequestDesk* desk_;
+  HttpServer* server_ = nullptr;
+  std::int64_t started_;    // seconds since 1970
+  bool ready_ = false;      // of the server's thread
+  std::mt19937_64 random_;  // of the thread of prompts
+  std::uint64_t answers_ = 0;
+  boost::asio::thread_pool prompts_{1};
+};
+
+}  // namespace tandem::serve

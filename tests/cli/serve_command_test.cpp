@@ -1,0 +1,176 @@
+// tandem serve and tandem chat, as a user starts and ends them.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "tests/cli/cli_program.hpp"
+#include "tests/serve/http_client.hpp"
+#include "tests/support/source_tree.hpp"
+
+namespace tandem::test::serve_command_test {
+namespace {
+
+using nlohmann::json;
+using testing::ask;
+using testing::get_text;
+using testing::HttpClient;
+using testing::post_text;
+
+// `tandem serve` in the bench's folder, until end().
+class Server {
+ public:
+  Server(const Workbench& bench, const std::string& words) : bench_(bench) {
+    thread_ = std::thread([this, words] {
+      outcome_ = bench_.shell("\"$TANDEM\" serve --listen 127.0.0.1:0 " + words +
+                              " >serve.out 2>serve.err & echo $! >pid; wait $!; echo $?");
+    });
+    for (int i = 0; i < 1500 && port_ == 0 && !has_ended(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      const std::string out = bench_.has("serve.out") ? bench_.read("serve.out") : "";
+      const std::size_t at = out.find("http://127.0.0.1:");
+      if (out.ends_with('\n') && at != std::string::npos)
+        port_ = static_cast<std::uint16_t>(std::stoi(out.substr(at + 17)));
+    }
+    REQUIRE(port_ != 0);
+  }
+  ~Server() { end(); }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] pid_t pid() const { return static_cast<pid_t>(std::stoi(bench_.read("pid"))); }
+  // Returns the exit code after SIGTERM.
+  std::string end() {
+    if (thread_.joinable()) {
+      ::kill(pid(), SIGTERM);
+      thread_.join();
+    }
+    return outcome_.out;
+  }
+
+ private:
+  [[nodiscard]] bool has_ended() const {
+    return bench_.has("pid") && !bench_.read("pid").empty() && ::kill(pid(), 0) != 0;
+  }
+  const Workbench& bench_;
+  std::thread thread_;
+  Outcome outcome_;
+  std::uint16_t port_ = 0;
+};
+
+// The new text that `tandem run` prints for a prompt.
+std::string run_text(const Workbench& bench, const std::string& words, const std::string& prompt) {
+  const Outcome run =
+      bench.shell("\"$TANDEM\" run " + words + " --quiet --out run.json --prompt '" + prompt + "'");
+  REQUIRE(run.code == 0);
+  std::string text = run.out.substr(prompt.size());
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+const std::string kPrompt =
+    "The red lamp is in the attic. Question: Where is the red lamp? Answer:";
+
+TEST_CASE("cli/serve: answers what a run prints, and ends streams at a signal") {
+  const Workbench bench;
+  const std::string expected =
+      run_text(bench, "--weights tandem-tiny --raw-prompt --new-tokens 6 --cache cache", kPrompt);
+  Server server(bench, "--weights tandem-tiny --cache cache");
+  json body{{"prompt", kPrompt}, {"max_tokens", 6}, {"temperature", 0}};
+  const json answer = ask(server.port(), post_text("/v1/completions", body.dump())).json();
+  CHECK(answer["choices"][0]["text"] == expected);
+  CHECK(answer["model"] == "tandem-tiny");
+  // There is no chat template.
+  const auto chat =
+      ask(server.port(),
+          post_text("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "a"}]})"));
+  CHECK(chat.status == 400);
+  CHECK(chat.body.find("no chat template") != std::string::npos);
+  HttpClient stream(server.port());
+  stream.send(post_text("/v1/completions",
+                        R"({"prompt": "a", "max_tokens": 900, "temperature": 2, "stream": true})"));
+  CHECK(stream.read_some());
+  CHECK(server.end() == "0\n");
+  const auto reply = stream.reply();
+  REQUIRE_FALSE(reply.events().empty());
+  const bool whole = reply.events().back() == "[DONE]";
+  CHECK((whole || reply.events().back().find("the server is shutting down") != std::string::npos));
+  CHECK(bench.read("serve.err").empty());
+}
+
+TEST_CASE("cli/serve: emulated devices serve several requests, and end with the server") {
+  const Workbench bench;
+  bench.write("requests.jsonl",
+              "{\"id\": \"a\", \"arrival_s\": 0, \"prompt_tokens\": 60, \"new_tokens\": 40}\n"
+              "{\"id\": \"b\", \"arrival_s\": 0, \"prompt_tokens\": 60, \"new_tokens\": 40}\n");
+  const Outcome plan = bench.shell(
+      "\"$TANDEM\" plan --platform home4 --devices desktop,laptop --model tandem-tiny --strategy "
+      "tensor --workload requests.jsonl --chunk 32 --out plan.json --quiet");
+  REQUIRE(plan.code == 0);
+  const std::string expected =
+      run_text(bench, "--weights tandem-tiny --raw-prompt --new-tokens 6 --cache cache", kPrompt);
+  Server server(bench, "plan.json --weights tandem-tiny --emulate --cache cache");
+  CHECK(bench.read("serve.out").find("up to 2 requests at once, each of up to") !=
+        std::string::npos);
+  json body{{"prompt", kPrompt}, {"max_tokens", 6}, {"temperature", 0}};
+  HttpClient first(server.port());
+  HttpClient second(server.port());
+  first.send(post_text("/v1/completions", body.dump()));
+  second.send(post_text("/v1/completions", body.dump()));
+  CHECK(first.reply().json()["choices"][0]["text"] == expected);
+  CHECK(second.reply().json()["choices"][0]["text"] == expected);
+  CHECK(server.end() == "0\n");
+}
+
+TEST_CASE("cli/serve: what cannot be served is one clear error") {
+  const Kitchen bench;
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});
+  check_refused(bench, {"serve", "--weights", "tiny", "--listen", "0.0.0.0:8080"}, 1,
+                "expected 127.0.0.1, ::1 or localhost, as answers are not encrypted");
+  check_refused(bench, {"serve", "--weights", "tiny", "--hosts", "h"}, 2, "without a plan");
+  bench.write("token", "short");
+  check_refused(bench, {"serve", "--weights", "tiny", "--token", "token"}, 1,
+                "expected one line of 16 to 512 printable characters");
+  check_refused(bench, {"serve"}, 2, "--weights");
+  const Outcome small = bench.run({"serve", "--weights", "tiny", "--memory-limit", "1MB"});
+  CHECK(small.code == 3);
+  CHECK_FALSE(small.out.empty());
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--strategy", "spread",
+              "--prompt-tokens", "5", "--new-tokens", "4", "--out", "spread.json", "--quiet"});
+  check_refused(bench, {"serve", "spread.json", "--weights", "tiny", "--emulate"}, 1, "spread");
+}
+
+TEST_CASE("cli/chat: turns, commands and the end of the input") {
+  const Workbench bench;
+  std::filesystem::copy(testing::in_sources("scenarios/models/tandem-tiny"),
+                        bench.folder() / "tiny", std::filesystem::copy_options::recursive);
+  bench.write("tiny/chat_template.jinja",
+              "<s>{% for m in messages %}{{ m.content }} {% endfor %}Answer:");
+  const Outcome chat = bench.shell(
+      "printf 'The red lamp is in the attic. Question: Where is the red "
+      "lamp?\\n/stats\\n/nonsense\\n"
+      "\\n/system be brief\\n/reset\\n/stats\\n/exit\\nnever\\n' | "
+      "\"$TANDEM\" chat --weights tiny --cache cache --new-tokens 6");
+  CHECK(chat.code == 0);
+  CHECK(chat.err.empty());
+  CAPTURE(chat.out);
+  CHECK(chat.out.find("(1 turn; the last answer: ") != std::string::npos);
+  CHECK(chat.out.find("unknown command /nonsense") != std::string::npos);
+  CHECK(chat.out.find("(system text set)\n(a new conversation)\n(0 turns") != std::string::npos);
+  // The first line is what a run prints.
+  const std::string expected =
+      run_text(bench, "--weights tiny --chat --new-tokens 6 --cache cache",
+               "The red lamp is in the attic. Question: Where is the red lamp?");
+  const std::string answer = chat.out.substr(0, chat.out.find('\n'));
+  CHECK(expected.ends_with(answer));
+  // Without a template there is no chat.
+  check_refused(bench, {"chat", "--weights", "tandem-tiny"}, 1, "no chat template");
+}
+
+}  // namespace
+}  // namespace tandem::test::serve_command_test

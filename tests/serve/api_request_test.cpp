@@ -1,0 +1,174 @@
+// Requests of the API: what is understood, and that all else is refused by its name.
+
+#include "serve/api_request.hpp"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tandem::test::api_request_test {
+namespace {
+
+using serve::ApiError;
+using serve::ApiRequest;
+
+// The error of a body; fails the test if there is none.
+ApiError error_of(const std::string& body, bool chat = true) {
+  try {
+    static_cast<void>(chat ? serve::parse_chat_request(body)
+                           : serve::parse_completion_request(body));
+  } catch (const ApiError& error) {
+    return error;
+  }
+  FAIL("accepted: " << body);
+  return {0, ""};
+}
+
+std::string chat_with(const std::string& more) {
+  return R"({"messages": [{"role": "user", "content": "hi"}])" + (more.empty() ? "" : ", " + more) +
+         "}";
+}
+
+TEST_CASE("serve/request: all parameters of a chat") {
+  const ApiRequest request = serve::parse_chat_request(
+      R"({"model": "m", "messages": [{"role": "developer", "content": "be brief"},)"
+      R"( {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},)"
+      R"( {"role": "assistant", "content": "c"}],)"
+      R"( "max_completion_tokens": 7, "temperature": 0.5, "top_p": 0.9, "top_k": 40, "seed": -3,)"
+      R"( "stop": ["x", "yz"], "stream": true, "stream_options": {"include_usage": true},)"
+      R"( "n": 1, "presence_penalty": 0.0, "logprobs": false, "user": "u", "tools": null,)"
+      R"( "response_format": {"type": "text"}})");
+  CHECK(request.is_chat);
+  REQUIRE(request.messages.size() == 3);
+  CHECK(request.messages[0].role == "system");
+  CHECK(request.messages[1].content == "ab");
+  CHECK(request.messages[2].role == "assistant");
+  CHECK(request.model == "m");
+  CHECK(request.max_tokens == 7);
+  CHECK(request.temperature == 0.5);
+  CHECK(request.top_p == 0.9);
+  CHECK(request.top_k == 40);
+  CHECK(request.seed == static_cast<std::uint64_t>(-3));
+  CHECK(request.stops == std::vector<std::string>{"x", "yz"});
+  CHECK(request.streams);
+  CHECK(request.includes_usage);
+  const ApiRequest least = serve::parse_chat_request(chat_with(""));
+  CHECK(least.temperature == 1.0);
+  CHECK(least.top_p == 1.0);
+  CHECK_FALSE(least.max_tokens);
+  CHECK_FALSE(least.seed);
+  CHECK_FALSE(least.streams);
+}
+
+TEST_CASE("serve/request: a text completion's prompt is a text or its tokens") {
+  CHECK(std::get<std::string>(serve::parse_completion_request(R"({"prompt": "a"})").prompt) == "a");
+  CHECK(std::get<std::vector<std::int32_t>>(
+            serve::parse_completion_request(R"({"prompt": [1, 2], "echo": false})").prompt) ==
+        std::vector<std::int32_t>{1, 2});
+  CHECK(serve::parse_completion_request(R"({"prompt": "a", "stop": "b"})").stops ==
+        std::vector<std::string>{"b"});
+  for (const char* const bad :
+       {R"({"prompt": []})", R"({"prompt": ["a", "b"]})", R"({"prompt": [[1]]})",
+        R"({"prompt": [-1]})", R"({"prompt": [1.5]})", R"({"prompt": [3000000000]})",
+        R"({"prompt": 7})", R"({})", R"({"prompt": null})"})
+    CHECK(error_of(bad, false).param == "prompt");
+}
+
+TEST_CASE("serve/request: what is unknown, unsupported or out of range is refused by name") {
+  for (const auto& [more, param] : std::vector<std::pair<std::string, std::string>>{
+           {R"("frobnicate": 1)", "frobnicate"},
+           {R"("n": 2)", "n"},
+           {R"("logprobs": true)", "logprobs"},
+           {R"("top_logprobs": 3)", "top_logprobs"},
+           {R"("presence_penalty": 0.5)", "presence_penalty"},
+           {R"("frequency_penalty": -1)", "frequency_penalty"},
+           {R"("repetition_penalty": 1.1)", "repetition_penalty"},
+           {R"("min_p": 0.1)", "min_p"},
+           {R"("logit_bias": {"5": 1})", "logit_bias"},
+           {R"("tools": [{"type": "function"}])", "tools"},
+           {R"("response_format": {"type": "json_object"})", "response_format"},
+           {R"("prompt": "x")", "prompt"},
+           {R"("temperature": -1)", "temperature"},
+           {R"("temperature": "hot")", "temperature"},
+           {R"("top_p": 0)", "top_p"},
+           {R"("top_p": 1.5)", "top_p"},
+           {R"("top_k": 0)", "top_k"},
+           {R"("seed": 1.5)", "seed"},
+           {R"("seed": 18446744073709551615)", "seed"},
+           {R"("max_tokens": 0)", "max_tokens"},
+           {R"("max_tokens": 1e3)", "max_tokens"},
+           {R"("max_tokens": 3, "max_completion_tokens": 4)", "max_tokens"},
+           {R"("stop": ["a", "b", "c", "d", "e"])", "stop"},
+           {R"("stop": "")", "stop"},
+           {R"("stop": 5)", "stop"},
+           {R"("stream": 1)", "stream"},
+           {R"("stream_options": {"include_usage": true})", "stream_options"},
+           {R"("stream": true, "stream_options": {"other": true})", "stream_options"},
+           {R"("user": 5)", "user"},
+           {R"("model": 5)", "model"}}) {
+    CAPTURE(more);
+    const ApiError error = error_of(chat_with(more));
+    CHECK(error.status == 400);
+    CHECK(error.param == param);
+    CHECK(std::string(error.what()).find("'" + param + "'") == 0);
+  }
+  for (const auto& [messages, param] : std::vector<std::pair<std::string, std::string>>{
+           {"[]", "messages"},
+           {"5", "messages"},
+           {"null", "messages"},
+           {R"([5])", "messages[0]"},
+           {R"([{"role": "tool", "content": "a"}])", "messages[0].role"},
+           {R"([{"content": "a"}])", "messages[0].role"},
+           {R"([{"role": "user"}])", "messages[0].content"},
+           {R"([{"role": "user", "content": 5}])", "messages[0].content"},
+           {R"([{"role": "user", "content": [{"type": "image_url"}]}])", "messages[0].content"},
+           {R"([{"role": "user", "content": "a", "name": "b"}])", "messages[0].name"},
+           {R"([{"role": "assistant", "content": "a", "tool_calls": []}])",
+            "messages[0].tool_calls"}}) {
+    CAPTURE(messages);
+    CHECK(error_of(R"({"messages": )" + messages + "}").param == param);
+  }
+  for (const char* const bad :
+       {"", "x", "[]", "5", "{", R"({"a": 1, "a": 2})", "{\"messages\": \"\xff\"}"})
+    CHECK(error_of(bad).status == 400);
+  std::string deep = R"({"messages": )" + std::string(100'000, '[');
+  CHECK(error_of(deep).status == 400);
+}
+
+// Nothing but an ApiError comes of what is nearly a request.
+TEST_CASE("serve/request: mutated requests are understood or refused") {
+  const std::string good =
+      chat_with(R"("max_tokens": 7, "temperature": 0.5, "stop": ["x"], "stream": true, "seed": 1)");
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string body = good;
+    for (int k = 1 + i % 4; k > 0; --k) {
+      const std::size_t at = random() % body.size();
+      switch (random() % 3) {
+        case 0:
+          body[at] = static_cast<char>(random() % 256);
+          break;
+        case 1:
+          body.erase(at, 1 + random() % 5);
+          break;
+        default:
+          body.insert(at, body.substr(random() % body.size(), 1 + random() % 9));
+          break;
+      }
+      if (body.empty()) body = "{";
+    }
+    try {
+      static_cast<void>(serve::parse_chat_request(body));
+    } catch (const ApiError& error) {
+      ++refused;
+      CHECK(error.status == 400);
+    }
+  }
+  CHECK(refused > 10'000);
+}
+
+}  // namespace
+}  // namespace tandem::test::api_request_test

@@ -1,0 +1,360 @@
+// The whole service in one process: HTTP, desk and session, with the small model that comes with
+// tandem. What it answers is what a run alone generates.
+
+#include "serve/api_service.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exec/serve/live_session.hpp"
+#include "exec/weights/model_folder.hpp"
+#include "exec/weights/source/weight_source.hpp"
+#include "planner/search/local_plan.hpp"
+#include "planner/serving/local_service.hpp"
+#include "serve/http_server.hpp"
+#include "tests/exec/weights/weights_support.hpp"
+#include "tests/serve/http_client.hpp"
+#include "tests/support/source_tree.hpp"
+
+namespace tandem::test::api_service_test {
+namespace {
+
+using nlohmann::json;
+using testing::ask;
+using testing::get_text;
+using testing::HttpClient;
+using testing::HttpReplyText;
+using testing::post_text;
+
+constexpr const char* kChat = "/v1/chat/completions";
+constexpr const char* kText = "/v1/completions";
+
+model::Transformer tiny_model(const std::filesystem::path& weights) {
+  model::Transformer transformer = exec::read_geometry(weights);
+  transformer.formats =
+      exec::stored_formats(*exec::open_weights(weights, transformer), transformer);
+  return transformer;
+}
+
+// A copy of tandem-tiny with a chat template.
+struct Home {
+  Home() {
+    std::filesystem::copy(testing::in_sources("scenarios/models/tandem-tiny"), weights(),
+                          std::filesystem::copy_options::recursive);
+    std::ofstream(weights() / "chat_template.jinja")
+        << "<s>{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}Answer:";
+    model = tiny_model(weights());
+    tokenizer = exec::load_tokenizer(weights(), model);
+  }
+  [[nodiscard]] std::filesystem::path weights() const { return folder.path() / "tiny"; }
+  // The tokens of a run alone.
+  [[nodiscard]] std::vector<std::int32_t> alone(std::vector<std::int32_t> prompt,
+                                                std::int64_t tokens,
+                                                const exec::SamplingOptions& sampling = {}) const {
+    const auto plan = std::get<planner::Plan>(planner::plan_here(
+        model, {.prompt_tokens = std::ssize(prompt), .new_tokens = tokens}, model::Bytes{4e9}));
+    exec::ExecuteOptions options;
+    options.weights = weights();
+    options.cache_dir = folder.path() / "cache";
+    options.prompt = std::move(prompt);
+    options.new_tokens = tokens;
+    options.sampling = sampling;
+    return exec::execute(plan, options).tokens;
+  }
+  // The text of an answer that a run alone gives to a prompt.
+  [[nodiscard]] std::string text_alone(const std::vector<std::int32_t>& prompt, std::int64_t tokens,
+                                       const exec::SamplingOptions& sampling = {}) const {
+    exec::AnswerText text(*tokenizer, prompt, {});
+    std::string all;
+    for (const std::int32_t token : alone(prompt, tokens, sampling)) all += text.push(token);
+    return all + text.finish();
+  }
+  testing::TemporaryFolder folder;
+  model::Transformer model;
+  std::unique_ptr<exec::Tokenizer> tokenizer;
+};
+
+struct Serving {
+  explicit Serving(const Home& home, std::size_t queue = 64, const std::string& token = {},
+                   const serve::HttpLimits& http = {})
+      : service(
+            std::get<planner::LiveService>(planner::service_here(home.model, model::Bytes{4e9}))),
+        desk(*home.tokenizer, home.model, exec::stop_tokens(service.plan, *home.tokenizer),
+             {.capacity = service.capacity, .chunk = service.chunk, .queue = queue}),
+        api({.model = "tiny",
+             .listening = "127.0.0.1",
+             .token = token,
+             .chat = exec::read_model_chat(home.weights()),
+             .vocabulary = home.model.vocab},
+            *home.tokenizer, desk),
+        server({.host = "127.0.0.1", .port = 0}, api, http) {
+    api.use(server);
+    thread = std::thread([this] { server.run(); });
+    exec::ExecuteOptions options;
+    options.weights = home.weights();
+    options.cache_dir = home.folder.path() / "cache";
+    options.tokenizer = home.tokenizer.get();
+    options.serve = exec::ServeOptions{
+        .requests = {}, .policy = service.policy, .chunk = service.chunk, .on_token = {}};
+    std::promise<void> ready;
+    session.emplace(service.plan, options, desk,
+                    exec::LiveSessionEvents{.on_ready =
+                                                [&] {
+                                                  api.set_ready();
+                                                  ready.set_value();
+                                                },
+                                            .on_end = {}});
+    ready.get_future().wait();
+    while (ask(port(), get_text("/health")).status != 200)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ~Serving() { end(); }
+  void end() {
+    session.reset();
+    if (!thread.joinable()) return;
+    server.stop();
+    thread.join();
+    api.end();
+  }
+  [[nodiscard]] std::uint16_t port() const { return server.endpoint().port; }
+  bool soon(const std::function<bool()>& done) const {
+    for (int i = 0; i < 2000 && !done(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return done();
+  }
+  planner::LiveService service;
+  exec::RequestDesk desk;
+  serve::ApiService api;
+  serve::HttpServer server;
+  std::thread thread;
+  std::optional<exec::LiveSession> session;
+};
+
+json completion(const std::string& prompt, int tokens) {
+  return {{"prompt", prompt}, {"max_tokens", tokens}, {"temperature", 0}};
+}
+
+// The text of a stream, and what its last parts state.
+struct Streamed {
+  std::string text;
+  std::string reason;
+  json usage;
+  bool done = false;
+};
+
+Streamed streamed(const HttpReplyText& reply) {
+  Streamed all;
+  for (const std::string& event : reply.events()) {
+    if (event == "[DONE]") {
+      all.done = true;
+      continue;
+    }
+    const json part = json::parse(event);
+    if (part.contains("usage") && !part["usage"].is_null()) all.usage = part["usage"];
+    if (part["choices"].empty()) continue;
+    const json& choice = part["choices"][0];
+    all.text += choice.contains("text") ? choice["text"].get<std::string>()
+                                        : choice["delta"].value("content", "");
+    if (!choice["finish_reason"].is_null()) all.reason = choice["finish_reason"];
+  }
+  return all;
+}
+
+const std::string kPrompt =
+    "Question: where is the red lamp? The red lamp is in the attic. Answer:";
+
+TEST_CASE("serve/api: answers are what a run alone generates, whole and streamed") {
+  const Home home;
+  const Serving serving(home);
+  const auto ids = home.tokenizer->encode(kPrompt, exec::WrittenTokens::text);
+  const auto tokens = home.alone(ids, 12);
+  const std::string expected = home.text_alone(ids, 12);
+  const auto reply = ask(serving.port(), post_text(kText, completion(kPrompt, 12).dump()));
+  REQUIRE(reply.status == 200);
+  const json answer = reply.json();
+  CHECK(answer["object"] == "text_completion");
+  CHECK(answer["model"] == "tiny");
+  CHECK(answer["choices"][0]["text"] == expected);
+  CHECK(answer["usage"]["prompt_tokens"] == ids.size());
+  CHECK(answer["usage"]["completion_tokens"] == tokens.size());
+  json stream = completion(kPrompt, 12);
+  stream["stream"] = true;
+  stream["stream_options"] = {{"include_usage", true}};
+  const Streamed all = streamed(ask(serving.port(), post_text(kText, stream.dump())));
+  CHECK(all.text == expected);
+  CHECK(all.reason == answer["choices"][0]["finish_reason"]);
+  CHECK(all.usage == answer["usage"]);
+  CHECK(all.done);
+  // Token ids as the prompt; random sampling by a seed.
+  json given{{"prompt", ids}, {"max_tokens", 9}, {"temperature", 0.8}, {"top_p", 0.9}, {"seed", 5}};
+  CHECK(ask(serving.port(), post_text(kText, given.dump())).json()["choices"][0]["text"] ==
+        home.text_alone(ids, 9, {.temperature = 0.8, .top_p = 0.9, .seed = 5}));
+  // A stop text.
+  const std::string stop = expected.substr(expected.size() / 2, 3);
+  json stopping = completion(kPrompt, 12);
+  stopping["stop"] = stop;
+  const json stopped = ask(serving.port(), post_text(kText, stopping.dump())).json();
+  CHECK(stopped["choices"][0]["text"] == expected.substr(0, expected.find(stop)));
+  CHECK(stopped["choices"][0]["finish_reason"] == "stop");
+}
+
+TEST_CASE("serve/api: a chat is rendered by the model's template, users' special tokens are text") {
+  const Home home;
+  const Serving serving(home);
+  const json messages = json::array({{{"role", "system"}, {"content", "be brief"}},
+                                     {{"role", "user"}, {"content", "where is </s> the lamp?"}}});
+  const auto ids = exec::encode_chat(exec::read_model_chat(home.weights()), *home.tokenizer,
+                                     {{"system", "be brief"}, {"user", "where is </s> the lamp?"}});
+  CHECK(std::ranges::count(ids, 1) == 1);  // <s>, which the template writes
+  CHECK(std::ranges::count(ids, 2) == 0);  // </s>
+  json body{
+      {"messages", messages}, {"max_completion_tokens", 8}, {"temperature", 0}, {"model", "tiny"}};
+  const std::string expected = home.text_alone(ids, 8);
+  const json answer = ask(serving.port(), post_text(kChat, body.dump())).json();
+  CHECK(answer["object"] == "chat.completion");
+  CHECK(answer["choices"][0]["message"] == json{{"role", "assistant"}, {"content", expected}});
+  CHECK(answer["usage"]["prompt_tokens"] == ids.size());
+  body["stream"] = true;
+  const auto reply = ask(serving.port(), post_text(kChat, body.dump()));
+  CHECK(json::parse(reply.events().front())["choices"][0]["delta"]["role"] == "assistant");
+  CHECK(json::parse(reply.events().front())["object"] == "chat.completion.chunk");
+  CHECK(streamed(reply).text == expected);
+  CHECK(streamed(reply).usage.is_null());
+}
+
+TEST_CASE("serve/api: several at once, some of whose clients go, each get their own tokens") {
+  const Home home;
+  const Serving serving(home);
+  constexpr int kClients = 12;
+  std::vector<std::string> prompts;
+  std::vector<std::string> expected;
+  for (int i = 0; i < kClients; ++i) {
+    prompts.push_back("Item " + std::to_string(i * 7) + " is in room " + std::to_string(i) +
+                      ". Question: where is it? Answer:");
+    expected.push_back(
+        home.text_alone(home.tokenizer->encode(prompts.back(), exec::WrittenTokens::text), 20));
+  }
+  std::vector<std::string> answers(kClients);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i) {
+    threads.emplace_back([&, i] {
+      json body = completion(prompts[static_cast<std::size_t>(i)], i % 3 == 2 ? 400 : 20);
+      body["stream"] = i % 2 == 0;
+      HttpClient client(serving.port());
+      client.send(post_text(kText, body.dump()));
+      if (i % 3 == 2) {  // gone in the middle, or before the first token
+        if (i % 2 == 0) client.read_some();
+        return;
+      }
+      const auto reply = client.reply();
+      answers[static_cast<std::size_t>(i)] =
+          i % 2 == 0 ? streamed(reply).text : reply.json()["choices"][0]["text"].get<std::string>();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < kClients; ++i) {
+    if (i % 3 != 2) CHECK(answers[i] == expected[i]);
+  }
+  CHECK(serving.soon([&] { return serving.desk.counts().under_way == 0; }));
+  const auto counts = serving.desk.counts();
+  CHECK(counts.finished + counts.cancelled == counts.submitted);
+}
+
+TEST_CASE("serve/api: what is refused, with the status and the error of the API") {
+  const Home home;
+  const Serving serving(home);
+  const auto refused = [&](const std::string& text, int status, const std::string& part) {
+    const auto reply = ask(serving.port(), text);
+    CAPTURE(text);
+    CHECK(reply.status == status);
+    REQUIRE(!reply.body.empty());
+    const json error = reply.json()["error"];
+    CHECK(error["message"].get<std::string>().find(part) != std::string::npos);
+    CHECK(error.contains("type"));
+    return error;
+  };
+  const std::string good = completion(kPrompt, 4).dump();
+  CHECK(refused(post_text(kText, R"({"prompt": "a", "best_of": 3})"), 400, "'best_of'")["param"] ==
+        "best_of");
+  refused(post_text(kText, "{"), 400, "expected a JSON object");
+  CHECK(refused(post_text(kText, R"({"prompt": "a", "model": "gpt-4"})"), 404,
+                "expected 'tiny'")["code"] == "model_not_found");
+  CHECK(refused(post_text(kText, completion(kPrompt, 5000).dump()), 400,
+                "expected 1 to 1023 prompt tokens, and at most 1024 together")["code"] ==
+        "context_length_exceeded");
+  refused(post_text(kText, R"({"prompt": [1536]})"), 400, "expected less than 1536");
+  refused(post_text("/v1/embeddings", good), 404, "/v1/embeddings");
+  refused("GET /v1/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "expected POST");
+  refused(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+      "Content-Length: 2\r\n\r\n{}",
+      415, "expected application/json");
+  refused("GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403, "Host 'evil.example'");
+  refused(get_text("/v1/models", "Origin: https://evil.example\r\n"), 403, "Origin");
+  refused(post_text(kChat, R"({"messages": [{"role": "robot", "content": "a"}]})"), 400,
+          "messages[0].role");
+  const json models = ask(serving.port(), get_text("/v1/models")).json();
+  CHECK(models["data"][0]["id"] == "tiny");
+  CHECK(ask(serving.port(), get_text("/v1/models/tiny")).json()["id"] == "tiny");
+  CHECK(ask(serving.port(), get_text("/metrics")).body.find("vllm:generation_tokens_total 0") !=
+        std::string::npos);
+}
+
+TEST_CASE("serve/api: a token is asked for, and a full queue refuses") {
+  const Home home;
+  const Serving serving(home, /*queue=*/0, "0123456789abcdef");
+  CHECK(ask(serving.port(), get_text("/health")).status == 200);
+  CHECK(ask(serving.port(), get_text("/v1/models")).status == 401);
+  const std::string bearer = "Authorization: Bearer 0123456789abcdef\r\n";
+  CHECK(ask(serving.port(), get_text("/v1/models", bearer)).status == 200);
+  CHECK(ask(serving.port(), post_text(kText, "{}")).status == 401);
+  // As many as are served together, and one more.
+  std::vector<std::unique_ptr<HttpClient>> clients;
+  json body = completion(kPrompt, 900);
+  body["stream"] = true;
+  body["temperature"] = 1;
+  for (std::int64_t i = 0; i < serving.service.capacity.sequences; ++i) {
+    clients.push_back(std::make_unique<HttpClient>(serving.port()));
+    clients.back()->send(post_text(kText, body.dump(), bearer));
+    CHECK(clients.back()->read_some());
+  }
+  if (serving.desk.counts().under_way == clients.size()) {  // none has ended yet
+    const auto full = ask(serving.port(), post_text(kText, body.dump(), bearer));
+    if (full.status != 200) {
+      CHECK(full.status == 429);
+      CHECK(full.headers.at("retry-after") == "1");
+    }
+  }
+}
+
+TEST_CASE("serve/api: at the end of serving streams get an error, later requests a 503") {
+  const Home home;
+  Serving serving(home);
+  HttpClient client(serving.port());
+  json body = completion(kPrompt, 900);
+  body["stream"] = true;
+  body["temperature"] = 2;
+  client.send(post_text(kText, body.dump()));
+  REQUIRE(client.read_some());
+  serving.desk.close("the server is shutting down");
+  const auto late = ask(serving.port(), post_text(kText, completion(kPrompt, 4).dump()));
+  CHECK(late.status == 503);
+  const auto reply = client.reply();
+  const bool ended =
+      !reply.whole && reply.events().back().find("shutting down") != std::string::npos;
+  CHECK((ended || streamed(reply).done));  // unless it was faster
+  serving.end();
+}
+
+}  // namespace
+}  // namespace tandem::test::api_service_test
