@@ -238,11 +238,11 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
                 "weights (*.safetensors), or a GGUF file; check the path");
   model::Transformer transformer = load_model(weights.string());
   transformer.require_executable();
-  transformer.cache = cache_type_of(options);
   const auto formats = dtype_of(options, transformer);
   transformer.formats =
       formats ? *formats
               : exec::stored_formats(*exec::open_weights(weights, transformer), transformer);
+  transformer.cache = cache_type_of(options, transformer);
   check_outcome(options, transformer);
   auto tokenizer = tokenizer_of(options, transformer, weights, options.has("prompt-ids"));
   std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, weights, std::nullopt);
