@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "advice/objective_time.hpp"
 #include "advice/prediction.hpp"
 #include "advice/prompt_chunks.hpp"
 #include "model/cluster/cluster_edit.hpp"
@@ -25,32 +26,6 @@ using planner::Plan;
 using planner::Request;
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-// Returns the objective's time for many requests.
-double seconds_of(const model::Result& result, Objective objective) {
-  double sum = 0.0;
-  double last = 0.0;
-  std::size_t counted = 0;
-  for (const model::RequestResult& request : result.requests) {
-    last = std::max(last, request.end_s);
-    double one = request.end_s - request.arrival_s;
-    if (objective == Objective::ttft) one = request.ttft_s;
-    if (objective == Objective::latency) one = request.token_latency.mean;
-    if (!std::isfinite(one)) continue;  // a request of one token has no gaps
-    sum += one;
-    ++counted;
-  }
-  if (objective != Objective::throughput) {
-    if (counted == 0)
-      throw Error(
-          "objective latency: no request has two new tokens, which have a time between them; "
-          "expected such requests, or objective ttft");
-    return sum / static_cast<double>(counted);
-  }
-  // An encoder's passes sample nothing.
-  const std::optional<double> rate = result.metrics.throughput_tokens_per_s;
-  return rate ? 1.0 / *rate : last / static_cast<double>(result.requests.size());
-}
 
 // Returns whether some devices are nearer to one another than to the rest.
 bool has_near_groups(const Request& request) {
@@ -101,7 +76,7 @@ ServedWorkload Answers::served_by(const Contender& contender) const {
 
 double Answers::predicted(const Contender& contender) const {
   const Objective objective = question_->request.objective;
-  return seconds_of(predict_served_fairly(contender.plan, served_by(contender)), objective);
+  return objective_seconds(predict_served_fairly(contender.plan, served_by(contender)), objective);
 }
 
 double Answers::simulated(const Contender& contender) const {
@@ -109,7 +84,7 @@ double Answers::simulated(const Contender& contender) const {
   if (!question_->served && contender.chunk > 0) return contender.seconds;
   if (!question_->served)
     return planner::predicted_time(contender.plan, objective, sim::replay_extrapolated);
-  return seconds_of(
+  return objective_seconds(
       predict_served(contender.plan, served_by(contender), {.intervals = false}).result, objective);
 }
 
