@@ -99,7 +99,7 @@ bool round_to_fit(const float* row, std::int64_t head_dim, const CachedHead& cac
     scale *= 2.0F;
   } while (!round(row, head_dim, scale, halves));
   rescale(cache, head_dim, stored, scale);
-  return true;
+  return round(row, head_dim, scale, halves);  // again: they may be among what was rescaled
 }
 
 void load(const Half* halves, std::int64_t head_dim, float scale, float* row) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -142,7 +143,9 @@ TEST_CASE("exec/cache type: what is not finite is an error with layer and positi
   for (const auto& [name, what] :
        {std::pair{WeightName::key, "key"}, std::pair{WeightName::value, "value"}}) {
     const Transformer t = geometry(CacheFormat::f16);
-    Compute device(t, synthetic_shard(t, whole(t), Large{name, 1, 1e38F}), limits());
+    Compute device(
+        t, synthetic_shard(t, whole(t), Large{name, 1, std::numeric_limits<float>::infinity()}),
+        limits());
     const std::string error = error_of([&] { (void)logits_of(device, kPrompt); });
     CAPTURE(error);
     CHECK(has(error, "cache type f16: a " + std::string(what) + " of layer 1 at position 0"));

@@ -19,16 +19,14 @@ using model::WeightMatrix;
 using model::WireFormat;
 using planner::Plan;
 
-constexpr double kLink = 1e8;  // bytes a second
-
 planner::Request request_of(const std::string& strategy, WeightFormat format,
                             double memory_Bps = 1e10) {
   planner::Request request{
       .model =
-          small_model({.layers = 4, .heads = 4, .kv_heads = 2, .head_dim = 32, .intermediate = 64}),
-      .cluster = star_cluster(std::vector<DeviceSpec>(3)),
+          small_model({.layers = 4, .heads = 4, .kv_heads = 2, .head_dim = 32, .intermediate = 256}),
+      .cluster = star_cluster(std::vector<DeviceSpec>(4)),
       .strategy = strategy,
-      .partition = strategy == "local" ? "auto" : "equal",
+      .partition = strategy == "local" || strategy == "sp" ? "auto" : "equal",
       .workload = {40, 8},
       .open = {.wire = true, .cache = true}};
   request.model.formats = model::WeightFormats(format);
@@ -41,7 +39,9 @@ planner::Request request_of(const std::string& strategy, WeightFormat format,
 }
 
 planner::Found found(const planner::Request& request) {
-  return planner::find_plan(planner::with_default_types(request));
+  planner::Found made = planner::find_plan(planner::with_default_types(request));
+  if (const auto* const no = std::get_if<planner::Infeasible>(&made.answer)) FAIL(no->reason);
+  return made;
 }
 
 const planner::Decision* decision_of(const planner::Found& found, std::string_view axis) {
@@ -104,12 +104,15 @@ TEST_CASE("planner/default types: a profile without the cache's rate makes f32 i
 TEST_CASE("planner/wire axis: f32 is tried only where links outrun copies, and never worse") {
   for (const char* const strategy : {"tensor", "pipeline", "galaxy", "sp", "csps"}) {
     CAPTURE(strategy);
+    CAPTURE(strategy);
     const planner::Found slow = found(request_of(strategy, WeightFormat::q8_0));
     REQUIRE(slow.plan() != nullptr);
     CHECK(slow.plan()->wire == WireFormat::bf16);
     CHECK(decision_of(slow, "messages") == nullptr);
     // Copies at a hundredth of a link.
-    planner::Request request = request_of(strategy, WeightFormat::q8_0, kLink / 100.0);
+    planner::Request request = request_of(strategy, WeightFormat::q8_0);
+    const double link = request.cluster.route(0, 1).bandwidth.value();
+    request = request_of(strategy, WeightFormat::q8_0, link / 100.0);
     const planner::Found fast = found(request);
     REQUIRE(fast.plan() != nullptr);
     const planner::Decision* const decision = decision_of(fast, "messages");
