@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "planner/memory/plan_storage.hpp"
-#include "planner/partition/search_effort.hpp"
 #include "planner/search/axes.hpp"
 #include "planner/search/objective.hpp"
 #include "planner/search/outline.hpp"
@@ -11,20 +11,17 @@
 namespace tandem::planner {
 namespace {
 
-// Whether a link is faster than the copy of a sender: rounding the sender's own numbers, too, may
+// Whether a link is faster than the copies of a device: rounding the sender's own numbers, too, may
 // then cost more than the bytes that do not travel (model::copy_size).
 bool has_faster_link(const Plan& outline) {
-  const model::DeviceIndex devices = outline.cluster.size();
-  for (model::DeviceIndex from = 0; from < devices; ++from) {
-    const model::KindRate& copy = outline.profiles[static_cast<std::size_t>(from)]
-                                      .rate[static_cast<std::size_t>(model::TaskKind::capture)];
-    for (model::DeviceIndex to = 0; to < devices; ++to) {
-      if (from == to) continue;
-      const double link = 1.0 / outline.cluster.route(from, to).bandwidth.value();
-      if (link < model::task_seconds(copy, 1.0, 1.0) - copy.overhead_s - copy.row_s) return true;
-    }
+  double slowest_s = 0.0;  // of a byte
+  for (const model::DeviceProfile& profile : outline.profiles) {
+    const model::KindRate& copy = profile.rate[static_cast<std::size_t>(model::TaskKind::capture)];
+    slowest_s = std::max(slowest_s, task_seconds(copy, 1.0, 1.0) - task_seconds(copy, 0.0, 1.0));
   }
-  return false;
+  return std::ranges::any_of(outline.cluster.links(), [&](const model::Link& link) {
+    return 1.0 / link.bandwidth.value() < slowest_s;
+  });
 }
 
 bool wire_open(const Draft& draft) {
@@ -39,14 +36,15 @@ void walk_wire(const Draft& draft, Alternatives& all) {
   const Request& request = next.request;
   all.compare_by(
       [&](const Plan& plan) { return predicted_time(plan, request.objective, request.evaluate); });
-  all.offer(std::string(to_string(request.wire)), next);
-  if (all.best() == nullptr) return;
+  const Found found = all.plan(next);
+  all.offer(std::string(to_string(request.wire)), [&] { return found; });
+  if (found.plan() == nullptr) return;
   all.offer("f32", [&]() -> Found {
-    Plan whole = *all.best();
+    Plan whole = *found.plan();
     whole.wire = model::WireFormat::f32;
     whole = with_predicted_memory(std::move(whole));
     if (!fits(whole)) return {.answer = Infeasible{"its messages do not fit"}};
-    return {.answer = std::move(whole)};
+    return {.answer = std::move(whole), .decisions = found.decisions};
   });
 }
 

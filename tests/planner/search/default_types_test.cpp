@@ -22,8 +22,8 @@ using planner::Plan;
 planner::Request request_of(const std::string& strategy, WeightFormat format,
                             double memory_Bps = 1e10) {
   planner::Request request{
-      .model =
-          small_model({.layers = 4, .heads = 4, .kv_heads = 2, .head_dim = 32, .intermediate = 256}),
+      .model = small_model(
+          {.layers = 4, .heads = 4, .kv_heads = 2, .head_dim = 32, .intermediate = 256}),
       .cluster = star_cluster(std::vector<DeviceSpec>(4)),
       .strategy = strategy,
       .partition = strategy == "local" || strategy == "sp" ? "auto" : "equal",
@@ -118,6 +118,7 @@ TEST_CASE("planner/wire axis: f32 is tried only where links outrun copies, and n
     const planner::Decision* const decision = decision_of(fast, "messages");
     REQUIRE(decision != nullptr);
     CHECK(decision->alternatives.size() == 2);
+    CHECK(fast.decisions.size() == slow.decisions.size() + 1);
     request.open.wire = false;
     request.model.cache = fast.plan()->model.cache;
     request.open.cache = false;
