@@ -129,7 +129,9 @@ Answer make_plan(const Model& model, const Platform& platform, const PlanOptions
 
 Answer plan_here(const Model& model, std::int64_t prompt_tokens, std::int64_t new_tokens,
                  double memory_bytes) {
-  return answer_of(planner::plan_here(model.data().transformer,
+  model::Transformer transformer = model.data().transformer;
+  transformer.cache = planner::default_cache(transformer);
+  return answer_of(planner::plan_here(transformer,
                                       {.prompt_tokens = prompt_tokens, .new_tokens = new_tokens},
                                       model::Bytes{memory_bytes}));
 }
