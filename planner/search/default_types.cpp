@@ -58,15 +58,18 @@ Request with_default_types(Request request) {
 
 std::string default_cache_remark(Request request,
                                  const std::vector<model::WeightFormats>& formats) {
-  const model::DeviceProfile* profile = formats.empty() ? lacking(request) : nullptr;
+  if (!formats.empty()) request.model.formats = formats.front();
+  const model::DeviceProfile* profile = lacking(request);
   for (const model::WeightFormats& one : formats) {
+    if (profile != nullptr) break;
     request.model.formats = one;
-    if (profile == nullptr) profile = lacking(request);
+    profile = lacking(request);
   }
   if (profile == nullptr) return "";
   const std::string name(to_string(default_cache(request.model)));
   return "profile '" + profile->source + "' has no rate for attention over a cache in " + name +
-         ": keys and values are kept in f32; 'tandem profile' measures it";
+         ": keys and values are kept in f32; 'tandem profile --cache-type " + name +
+         "' measures it";
 }
 
 }  // namespace tandem::planner

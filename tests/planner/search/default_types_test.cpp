@@ -95,8 +95,11 @@ TEST_CASE("planner/default types: a profile without the cache's rate makes f32 i
   // Of weights that may be chosen, any.
   request.model.formats = {};
   CHECK(planner::default_cache_remark(request, {}).empty());
-  CHECK(planner::default_cache_remark(request, {{}, model::WeightFormats(WeightFormat::q4_0)}) !=
-        "");
+  for (const auto& formats :
+       {std::vector<model::WeightFormats>{{}, model::WeightFormats(WeightFormat::q4_0)},
+        std::vector<model::WeightFormats>{model::WeightFormats(WeightFormat::q4_0), {}}})
+    CHECK(planner::default_cache_remark(request, formats).find("a cache in f16") !=
+          std::string::npos);
   request.open.cache = false;
   CHECK(planner::default_cache_remark(request, {model::WeightFormats(WeightFormat::q4_0)}).empty());
 }
