@@ -46,11 +46,11 @@ TEST_CASE("cli/wire type: narrow weights have narrow messages and caches, f32 on
   for (const char* const strategy : {"local", "tensor", "pipeline", "galaxy", "csps", "spread"}) {
     CAPTURE(strategy);
     const bool alone = std::string(strategy) == "local";
-    bench.must(flat3_plan(strategy, {"--prompt-tokens", "4", "--dtype", "f32"}));
+    bench.must(flat3_plan(strategy, {"--prompt", "Once upon", "--dtype", "f32"}));
     Json plan = Json::parse(bench.read("plan.json"));
     CHECK(!plan.contains("wire"));
     CHECK(!plan["model"].contains("cache"));
-    bench.must(flat3_plan(strategy, {"--prompt-tokens", "4", "--dtype", "q8_0"}));
+    bench.must(flat3_plan(strategy, {"--prompt", "Once upon", "--dtype", "q8_0"}));
     plan = Json::parse(bench.read("plan.json"));
     CHECK(plan.value("wire", "f32") == (alone ? "f32" : "bf16"));
     CHECK(plan["model"].value("cache", "f32") == "f16");
