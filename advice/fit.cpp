@@ -14,6 +14,7 @@
 #include "planner/collective/proximity.hpp"
 #include "planner/memory/plan_storage.hpp"
 #include "planner/plan/capacity.hpp"
+#include "planner/search/default_types.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
@@ -69,6 +70,7 @@ class Checker {
         request_(question.request),
         profiles_(profiles_of(question.request)) {
     request_.profiles = profiles_;
+    request_ = planner::with_default_types(std::move(request_));
     if (request_.memory_limit) {
       for (const model::Device& device : request_.cluster.devices())
         memory_.push_back(std::min(device.memory, *request_.memory_limit).value());
@@ -91,6 +93,7 @@ class Checker {
   }
   void set_model(const model::Transformer& model, const planner::Workload& workload) {
     request_.model = model;
+    request_ = planner::with_default_types(std::move(request_));
     set_workload(workload);
   }
 
@@ -193,6 +196,7 @@ class Checker {
       request.master = request.cluster.devices()[static_cast<std::size_t>(at.master)].name;
     }
     request.objective = planner::Objective::request;
+    request = planner::with_default_types(std::move(request));
     try {
       auto made = fit_prompt(planner::for_devices(std::move(request), at.used), question_->reading);
       if (auto* const found = std::get_if<FittingPlan>(&made))

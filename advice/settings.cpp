@@ -8,6 +8,7 @@
 #include "advice/prompt_chunks.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/partition/search_effort.hpp"
+#include "planner/search/default_types.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/serving/chunk_search.hpp"
@@ -60,6 +61,8 @@ Request Answers::request_of(const Setting& setting) const {
     request.token_ffn = planner::TokenFfn::automatic;
   request.master = name(setting.master);
   if (!question_->formats.empty()) request.model.formats = question_->formats[setting.format];
+  request = planner::with_default_types(std::move(request));
+  if (!setting.thorough) request.open = {};
   return planner::for_devices(std::move(request), setting.used);
 }
 

@@ -8,6 +8,7 @@
 #include "model/predict/measured_disks.hpp"
 #include "model/predict/stated_profiles.hpp"
 #include "planner/plan/file/plan_file.hpp"
+#include "planner/search/default_types.hpp"
 #include "planner/search/local_plan.hpp"
 #include "planner/search/search.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -58,13 +59,20 @@ planner::Request request_of(const Model& model, const Platform& platform,
       .master = options.master,
       .workload = {.prompt_tokens = options.prompt_tokens, .new_tokens = options.new_tokens},
       .objective = objective_of(options.objective)};
-  const auto cache = model::find_cache_format(options.cache_type);
-  if (!cache) throw Error("cache type '" + options.cache_type + "': unknown, expected f32 or f16");
-  request.model.cache = *cache;
-  const auto wire = model::find_wire_format(options.wire_type);
-  if (!wire)
-    throw Error("wire type '" + options.wire_type + "': unknown, expected f32, f16, bf16 or q8_0");
-  request.wire = *wire;
+  request.open = {.wire = options.wire_type == kAuto, .cache = options.cache_type == kAuto};
+  if (!request.open.cache) {
+    const auto cache = model::find_cache_format(options.cache_type);
+    if (!cache)
+      throw Error("cache type '" + options.cache_type + "': unknown, expected auto, f32 or f16");
+    request.model.cache = *cache;
+  }
+  if (!request.open.wire) {
+    const auto wire = model::find_wire_format(options.wire_type);
+    if (!wire)
+      throw Error("wire type '" + options.wire_type +
+                  "': unknown, expected auto, f32, f16, bf16 or q8_0");
+    request.wire = *wire;
+  }
   if (options.memory_limit_bytes) request.memory_limit = model::Bytes{*options.memory_limit_bytes};
   request.profiles = profiles_of(options, request.cluster);
   std::vector<std::string> own;
@@ -108,6 +116,7 @@ Answer make_plan(const Model& model, const Platform& platform, const PlanOptions
   planner::Request request = request_of(model, platform, options);
   if (options.strategy != kAuto) {
     request.strategy = planner::find_strategy(options.strategy).name;
+    request = planner::with_default_types(std::move(request));
     return answer_of(planner::make_plan(request));
   }
   study::Choice choice = study::choose({.request = std::move(request)});
@@ -120,7 +129,9 @@ Answer make_plan(const Model& model, const Platform& platform, const PlanOptions
 
 Answer plan_here(const Model& model, std::int64_t prompt_tokens, std::int64_t new_tokens,
                  double memory_bytes) {
-  return answer_of(planner::plan_here(model.data().transformer,
+  model::Transformer transformer = model.data().transformer;
+  transformer.cache = planner::default_cache(transformer);
+  return answer_of(planner::plan_here(transformer,
                                       {.prompt_tokens = prompt_tokens, .new_tokens = new_tokens},
                                       model::Bytes{memory_bytes}));
 }

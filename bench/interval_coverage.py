@@ -83,7 +83,7 @@ class Coverage(emulated.Geometries):
         formats = [] if dtype == "f32" else ["--dtype", dtype]
         self.call("profile", "--model", weights, *formats, "--threads", threads, "--seconds", given.seconds, "--disk", "none",
                   "--out", files["profile"], "--quiet")
-        self.call("plan", "--platform", "single", "--model", weights, "--dtype", dtype, "--strategy", "local", "--profile",
+        self.call("plan", "--platform", "single", "--model", weights, "--dtype", dtype, "--strategy", "local", "--cache-type", "f32", "--profile",
                   files["profile"], "--prompt-tokens", given.prompt_tokens, "--new-tokens", given.new_tokens, "--out", files["plan"],
                   "--quiet")
         self.call("simulate", files["plan"], "--out", files["predicted"], "--quiet")

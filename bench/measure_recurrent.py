@@ -197,7 +197,7 @@ def rounds_map(bench, _):
                 plan, seconds = rounds_plan(
                     bench, f"rounds-{way}-{latency}-{disk}", rounds_platform(latency, disk, 4 * ["6GiB"], ROUNDS_NOMINAL),
                     SCENARIOS / f"{ROUNDS_MODEL}.json", [*words, *more],
-                    ["--dtype", "q4_0", "--prompt-tokens", ROUNDS_PROMPT, "--new-tokens", ROUNDS_NEW])
+                    ["--dtype", "q4_0", "--wire-type", "f32", "--cache-type", "f32", "--prompt-tokens", ROUNDS_PROMPT, "--new-tokens", ROUNDS_NEW])
                 row[f"{way}_token_s"] = f"{seconds:.6g}"
                 if way == "rounds":
                     row["rounds"] = round_count(plan)

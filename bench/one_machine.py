@@ -22,7 +22,8 @@ class OneMachine(emulated.Geometries):
         formats = [] if dtype == "f32" else ["--dtype", dtype]
         self.call("profile", "--model", model, *formats, "--out", files["profile"], "--quiet")
         self.call("plan", "--platform", "single", "--model", self.weights(model), "--dtype", dtype, "--strategy", "local",
-                  "--profile", files["profile"], "--prompt-tokens", prompt, "--new-tokens", tokens, "--out", files["plan"], "--quiet")
+                  "--cache-type", "f32", "--profile", files["profile"], "--prompt-tokens", prompt, "--new-tokens", tokens, "--out", files["plan"],
+                  "--quiet")
         self.call("simulate", files["plan"], "--out", files["predicted"], "--quiet")
         measured = []
         for _ in range(runs):

@@ -48,22 +48,25 @@ Syntax discover_syntax() {
           "between them. Writes a platform file, a profile of each device and a list of hosts, as\n"
           "'plan', 'simulate' and 'run' read them.",
       .positionals = {},
-      .flags = {{"hosts", "FILE", "workers, a line each: [NAME] HOST:PORT; or NAME local"},
-                {"browse", "", "find workers that were started with --announce, instead"},
-                {"key", "FILE", "shared key; needed unless all workers are on this machine"},
-                {"out", "DIR", "write platform.xml, hosts.txt and NAME.profile.json (required)"},
-                {"model", "M", "profile matrices of this model's sizes [tinyllama-1.1b]"},
-                {"dtype", "TYPE",
-                 "profile weights in this format beside f32, or all [the model's; else q8_0, "
-                 "q4_k, q6_k]",
-                 true},
-                {"cache-type", "TYPE", "profile attention over a cache in this type, too: f16"},
-                {"seconds", "S", "about how long the profile of a machine may take [25]"},
-                {"fresh", "", "measure all profiles, even where a worker has kept one"},
-                {"threads", "N", "computing threads of this machine [all cores]"},
-                kKernelsFlag,
-                {"cache", "DIR", "where this machine keeps its profile [~/.cache/tandem]"},
-                {"quiet", "", "print no tables"}}};
+      .flags = {
+          {"hosts", "FILE", "workers, a line each: [NAME] HOST:PORT; or NAME local"},
+          {"browse", "", "find workers that were started with --announce, instead"},
+          {"key", "FILE", "shared key; needed unless all workers are on this machine"},
+          {"out", "DIR", "write platform.xml, hosts.txt and NAME.profile.json (required)"},
+          {"model", "M", "profile matrices of this model's sizes [tinyllama-1.1b]"},
+          {"dtype", "TYPE",
+           "profile weights in this format beside f32, or all [the model's; else q8_0, "
+           "q4_k, q6_k]",
+           true},
+          {"cache-type", "TYPE",
+           "profile attention over a cache in this type, too: f16 [f16 unless weights are f32 "
+           "alone]"},
+          {"seconds", "S", "about how long the profile of a machine may take [25]"},
+          {"fresh", "", "measure all profiles, even where a worker has kept one"},
+          {"threads", "N", "computing threads of this machine [all cores]"},
+          kKernelsFlag,
+          {"cache", "DIR", "where this machine keeps its profile [~/.cache/tandem]"},
+          {"quiet", "", "print no tables"}}};
 }
 
 std::vector<std::string> formats_of(const Options& options, const model::Transformer& transformer) {
@@ -88,7 +91,7 @@ std::vector<std::string> formats_of(const Options& options, const model::Transfo
 exec::ProfileOrder order_of(const Options& options, model::Transformer transformer) {
   exec::ProfileOrder order;
   order.formats = formats_of(options, transformer);
-  order.half_cache = measures_half_cache(options);
+  order.half_cache = measures_half_cache(options, !order.formats.empty());
   order.milliseconds =
       static_cast<std::uint32_t>(1000.0 * options.number_or("seconds", 25.0, 0.1, 3600.0));
   order.measure = options.has("fresh");

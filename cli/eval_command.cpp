@@ -106,7 +106,7 @@ planner::Plan plan_of(const Options& options, const std::filesystem::path& weigh
   if (!path) {
     model::Transformer transformer = load_model(weights.string());
     if (const auto formats = dtype_of(options, transformer)) transformer.formats = *formats;
-    transformer.cache = cache_type_of(options);
+    transformer.cache = cache_type_of(options, transformer);
     return unlimited_plan(transformer);
   }
   options.refuse({"dtype", "cache-type"}, "with '--plan', which says it");

@@ -94,7 +94,7 @@ std::vector<study::FitOption> model_options(const Options& options) {
   for (const std::string& name : known_models()) {
     Transformer transformer = load_model(name);
     if (!transformer.architecture().generates()) continue;
-    transformer.cache = cache_type_of(options);
+    transformer.cache = given_cache_type(options).value_or(model::CacheFormat::f32);
     if (!set_format(options, transformer)) continue;
     const planner::Workload lengths = lengths_of(options, name, transformer);
     if (is_valid(transformer, lengths))

@@ -36,6 +36,7 @@
 #include "cli/views/plan_view.hpp"
 #include "cli/views/predicted_view.hpp"
 #include "cli/views/ring_view.hpp"
+#include "cli/views/saving_view.hpp"
 #include "cli/views/ways_view.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "model/base/error.hpp"
@@ -45,6 +46,7 @@
 #include "model/predict/measured_disks.hpp"
 #include "planner/bounds/bound.hpp"
 #include "planner/plan/outdated_profiles.hpp"
+#include "planner/search/default_types.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/search/extrapolation.hpp"
 #include "planner/search/moves_choice.hpp"
@@ -145,6 +147,7 @@ void check_streaming_of_any(const Options& options, planner::Request request) {
   request.head = planner::HeadPlacement::master;
   request.candidates = 0;
   request.wire = model::WireFormat::f32;
+  request.open.wire = false;
   const auto answer = planner::make_plan(request);
   if (const auto* const plan = std::get_if<planner::Plan>(&answer))
     static_cast<void>(check_streaming(options, *plan));
@@ -210,7 +213,11 @@ Json summary_of(const Found& found, const planner::Request& request, const Shown
   summary["bound"] = found.rounds() ? rate_bound_json(plan)
                      : bound        ? bound_json(*bound, found.objective)
                                     : Json();
-  if (show.file) summary["predicted"] = predicted_json(predicted_times(plan, served));
+  if (show.file) {
+    const model::Result predicted = predicted_times(plan, served);
+    summary["predicted"] = predicted_json(predicted);
+    summary["would_save"] = saving_json(saving_of(plan, served, predicted, found.objective));
+  }
   summary["equation5"] = bound ? equation5_json(*bound) : Json();
   return summary;
 }
@@ -252,6 +259,7 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
   print_plan(plan, show.file.value_or(""), out);
   if (found.choice) print_choice(*found.choice, out);
   print_predicted(predicted, out);
+  print_saving(saving_of(plan, served, predicted, found.objective), out);
   if (found.few) out << '\n' << fewest_text(*found.few, request.cluster);
   if (found.of_two) out << '\n' << describe(*found.of_two, found.objective);
   if (found.of_moves) out << '\n' << describe(*found.of_moves, found.objective);
@@ -297,7 +305,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const std::optional<Bounded> bounded = bounded_of(options, chosen, find_weights(model_name));
   check_files(options, platform, model_name, bounded, show);
   model::Transformer transformer = load_model(model_name);
-  transformer.cache = cache_type_of(options);
+  const auto cache = given_cache_type(options);
+  transformer.cache = cache.value_or(model::CacheFormat::f32);
   std::vector<model::WeightFormats> formats =
       any ? dtypes_of(options, transformer) : std::vector<model::WeightFormats>();
   if (!any) set_formats(options, strategy, transformer);
@@ -321,6 +330,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   model::Cluster cluster = std::move(scenario.cluster);
   const WantedDevices devices = devices_of(options, cluster, chosen, any);
   const planner::HeadPlacement head = head_of(options, chosen);
+  const auto wire = given_wire(options, chosen, any);
   planner::Request request{
       .model = transformer,
       .cluster = std::move(cluster),
@@ -341,7 +351,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .rounds = rounds(options),
       .groups = flags.groups,
       .group_strategy = flags.galaxy_groups ? std::string(planner::kGalaxyGroups) : "",
-      .wire = wire_of(options, chosen, any),
+      .wire = wire.value_or(model::WireFormat::f32),
+      // Losses are measured with f32.
+      .open = {.wire = !wire && !bounded, .cache = !cache && !bounded},
       .head = head,
       .candidates = candidates_of(options, head),
       .sparse = bounded ? std::nullopt : sparse_of(options, chosen)};
@@ -353,6 +365,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       device_profiles(options, request.cluster, scenario.processors, scenario.shares);
   request.cluster = model::with_measured_disks(request.cluster, request.profiles,
                                                profile_files(options, request.cluster));
+  request = planner::with_default_types(std::move(request));
+  if (const std::string remark = planner::default_cache_remark(request, formats); !remark.empty())
+    options.remark(remark);
   std::optional<planner::SpChoice> of_two;
   if (flags.sp != "ntp") request.allreduce = options.text("allreduce");  // each way's own, if none
   if (flags.sp == "tp") request.strategy = flags.with_split;
@@ -392,6 +407,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     model_name = fitted->found.model_name;
     formats = fitted->found.formats;
     limits = fitted->found.limits;
+    request = planner::with_default_types(std::move(request));
     shortened =
         goal == FitGoal::context ? "" : shortening_text(options, request.workload, request.model);
   }

@@ -130,7 +130,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
            {{"model", "M", "matrices of this model's sizes [tinyllama-1.1b]"},
             {"dtype", "TYPE",
              "measure weights in this format, too: f16, bf16, q8_0, q4_k and so on, or all", true},
-            {"cache-type", "TYPE", "measure attention over a cache in this type, too: f16"},
+            {"cache-type", "TYPE",
+             "measure attention over a cache in this type, too: f16 [with --dtype: f16]"},
             {"threads", "N", "threads of a task [both 1 and all cores]"},
             kKernelsFlag,
             {"seconds", "S", "about how long it may take; less time, fewer sizes of prompts [25]"},
@@ -161,7 +162,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   files.check();
   const model::Transformer transformer = load_model(model_name);
   measure.formats = measured_formats(options, transformer);
-  measure.half_cache = measures_half_cache(options);
+  measure.half_cache = measures_half_cache(options, !measure.formats.empty());
   const std::optional<exec::DiskProfileOptions> disk =
       disk_options(options, measure.seconds, transformer);
   const bool check = options.has("check");

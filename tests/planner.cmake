@@ -10,6 +10,7 @@ tandem_tests(
     planner/plan/cache_type_plan_test.cpp
     planner/partition/exact/chain_test.cpp
     planner/serving/chunk_search_test.cpp
+    planner/search/default_types_test.cpp
     planner/search/device_choice_test.cpp
     planner/serving/dispatch_test.cpp
     planner/serving/drawn_requests_test.cpp

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "model/base/quantity_text.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::study {
 namespace {
@@ -129,12 +130,15 @@ std::vector<std::string> fidelity_plan_flags(const Configuration& configuration)
   const auto text = [&](std::string_view factor) {
     return std::string(configuration.level(factor));
   };
-  std::vector<std::string> flags{
-      "--strategy",      text("strategy"), "--dtype",      text("format"),
-      "--prompt-tokens", text("prompt"),   "--new-tokens", std::to_string(kFidelityNewTokens)};
+  std::vector<std::string> flags{"--strategy",      text("strategy"),
+                                 "--dtype",         text("format"),
+                                 "--prompt-tokens", text("prompt"),
+                                 "--new-tokens",    std::to_string(kFidelityNewTokens),
+                                 "--cache-type",    "f32"};
   const auto add = [&](std::initializer_list<std::string> more) {
     flags.insert(flags.end(), more);
   };
+  if (!planner::find_strategy(text("strategy")).sharding.is_local()) add({"--wire-type", "f32"});
   if (text("collective") != kNoLevel) add({"--allreduce", text("collective")});
   if (text("window") != "resident") add({"--window", text("window").substr(1), "--retain", "none"});
   if (text("requests") != "1") add({"--samples", text("requests"), "--policy", "continuous"});

@@ -14,6 +14,7 @@
 #include "model/graph/candidates.hpp"
 #include "model/predict/stated_profiles.hpp"
 #include "planner/partition/proportions.hpp"
+#include "planner/search/default_types.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::study {
@@ -134,7 +135,8 @@ std::vector<Field> make_fields() {
              [](Setup& s, const Value& v) { s.partition = v.text; }),
       of_run("plan.allreduce", Unit::text, "how partial sums are joined",
              [](Setup& s, const Value& v) { s.allreduce = v.text; }),
-      of_run("plan.cache_type", Unit::text, "f32, f16: how keys and values are kept",
+      of_run("plan.cache_type", Unit::text,
+             "f32, f16: how keys and values are kept [by the weights]",
              [](Setup& s, const Value& v) {
                const auto format = model::find_cache_format(v.text);
                if (!format)
@@ -142,7 +144,8 @@ std::vector<Field> make_fields() {
                              model::cache_format_names());
                s.cache = *format;
              }),
-      of_run("plan.wire_type", Unit::text, "f32, f16, bf16, q8_0: how activations travel",
+      of_run("plan.wire_type", Unit::text,
+             "f32, f16, bf16, q8_0: how activations travel [by the weights]",
              [](Setup& s, const Value& v) {
                const auto format = model::find_wire_format(v.text);
                if (!format)
@@ -342,10 +345,12 @@ planner::Request Library::request(const Setup& setup) {
                            .window = setup.window,
                            .release = setup.release,
                            .memory_limit = setup.memory_limit,
-                           .wire = setup.wire,
+                           .wire = setup.wire.value_or(model::WireFormat::f32),
+                           .open = {.wire = !setup.wire, .cache = !setup.cache},
                            .head = setup.head,
                            .candidates = setup.candidates};
-  request.model.cache = setup.cache;
+  request.model.cache = setup.cache.value_or(model::CacheFormat::f32);
+  request = planner::with_default_types(std::move(request));
   if (!request.master.empty()) static_cast<void>(request.cluster.find(request.master));
   request.workload.validate(request.model);
   return request;

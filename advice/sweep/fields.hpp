@@ -39,8 +39,8 @@ struct Setup {
   planner::WindowRequest window{.blocks = std::nullopt, .retain = std::nullopt};
   model::ReleaseRule release = model::ReleaseRule::early;
   std::optional<model::Bytes> memory_limit{};
-  model::CacheFormat cache = model::CacheFormat::f32;
-  model::WireFormat wire = model::WireFormat::f32;
+  std::optional<model::CacheFormat> cache{};  // none: by the weights (default_types.hpp)
+  std::optional<model::WireFormat> wire{};
   planner::HeadPlacement head = planner::HeadPlacement::master;
   std::int32_t candidates = 0;
 };

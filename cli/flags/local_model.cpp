@@ -24,11 +24,11 @@ model::Transformer local_model(const Options& options, const std::filesystem::pa
                 "weights (*.safetensors), or a GGUF file; check the path");
   model::Transformer transformer = load_model(weights.string());
   transformer.require_executable();
-  transformer.cache = cache_type_of(options);
   const auto formats = dtype_of(options, transformer);
   transformer.formats =
       formats ? *formats
               : exec::stored_formats(*exec::open_weights(weights, transformer), transformer);
+  transformer.cache = cache_type_of(options, transformer);
   return transformer;
 }
 

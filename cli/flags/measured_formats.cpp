@@ -51,11 +51,12 @@ std::vector<model::WeightFormat> measured_formats(const Options& options,
   return formats;
 }
 
-bool measures_half_cache(const Options& options) {
+bool measures_half_cache(const Options& options, bool narrow_weights) {
   const auto name = options.text("cache-type");
-  if (name && *name != to_string(model::CacheFormat::f16))
+  if (!name) return narrow_weights;
+  if (*name != to_string(model::CacheFormat::f16))
     throw Usage("flag '--cache-type': '" + *name + "', expected f16; f32 is measured in any case");
-  return name.has_value();
+  return true;
 }
 
 }  // namespace tandem::cli

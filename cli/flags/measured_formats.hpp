@@ -18,7 +18,8 @@ namespace tandem::cli {
 [[nodiscard]] std::vector<model::WeightFormat> measured_formats(
     const Options& options, const model::Transformer& transformer);
 
-// Whether `--cache-type` names f16. Throws Usage for another type.
-[[nodiscard]] bool measures_half_cache(const Options& options);
+// Whether attention over a cache in f16 is measured, too: as `--cache-type` says, else with weights
+// that are not f32, whose plans have such a cache by default. Throws Usage for another type.
+[[nodiscard]] bool measures_half_cache(const Options& options, bool narrow_weights);
 
 }  // namespace tandem::cli

@@ -346,13 +346,15 @@ planner::TokenFfn token_ffn_of(const Options& options, const planner::Strategy& 
 }
 
 // A device alone sends nothing.
-model::WireFormat wire_of(const Options& options, const planner::Strategy& strategy, bool any) {
+std::optional<model::WireFormat> given_wire(const Options& options,
+                                            const planner::Strategy& strategy, bool any) {
   if (!any && strategy.sharding.is_local())
     options.refuse({"wire-type"}, "with strategy '" + strategy.name + "', which sends nothing");
+  if (!options.has("wire-type")) return std::nullopt;
   std::vector<std::string_view> names;
   names.reserve(model::kWireFormats.size());
   for (const model::WireFormat format : model::kWireFormats) names.push_back(to_string(format));
-  return *model::find_wire_format(options.choice_or("wire-type", "f32", names));
+  return model::find_wire_format(options.choice_or("wire-type", "f32", names));
 }
 
 planner::HeadPlacement head_of(const Options& options, const planner::Strategy& strategy) {

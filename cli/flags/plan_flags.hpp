@@ -77,9 +77,10 @@ void refuse_streaming(const Options& options, const planner::Strategy& strategy)
 // `--decode-ffn`: who computes the FFN of new tokens.
 [[nodiscard]] planner::TokenFfn token_ffn_of(const Options& options,
                                              const planner::Strategy& strategy);
-// `--wire-type`. `any`: the strategy is to be chosen, too.
-[[nodiscard]] model::WireFormat wire_of(const Options& options, const planner::Strategy& strategy,
-                                        bool any);
+// Returns `--wire-type`, if it is given. `any`: the strategy is to be chosen, too.
+[[nodiscard]] std::optional<model::WireFormat> given_wire(const Options& options,
+                                                          const planner::Strategy& strategy,
+                                                          bool any);
 // `--head`.
 [[nodiscard]] planner::HeadPlacement head_of(const Options& options,
                                              const planner::Strategy& strategy);

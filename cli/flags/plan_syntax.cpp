@@ -94,7 +94,9 @@ Syntax plan_syntax() {
             "suffice "
             "at temperature 0 and for a top-k of at most K: 1 to 1024, none [none]"},
            kCacheTypeFlag,
-           {"wire-type", "TYPE", "activations travel as f32, f16, bf16, q8_0 [f32]"},
+           {"wire-type", "TYPE",
+            "activations travel as f32, f16, bf16, q8_0 [bf16 where weights have 16 bits or fewer, "
+            "else f32]"},
            {"decode-moves", "WHAT",
             "spread, csps with --levels: what travels for new tokens: their queries to the keys "
             "(q); "

@@ -15,6 +15,7 @@ BlockCache::BlockCache(const model::Transformer& transformer, const model::Share
       head_dim_(transformer.head_dim),
       format_(transformer.cache),
       number_bytes_(model::cache_element_bytes(format_)),
+      scales_(static_cast<std::size_t>(layers_.size() * kv_heads_.size())),
       table_(model::cache_blocks(positions)),
       memory_(
           static_cast<std::size_t>(table_.size() * model::cache_block_bytes(transformer, share))) {
@@ -30,6 +31,7 @@ double BlockCache::begin(const model::Batch& batch) { return begin(batch, {0, ba
 double BlockCache::begin(const model::Batch& batch, model::Range rows) {
   double copied = 0.0;
   for (const model::CacheOp& op : batch.cache) table_.apply(op);
+  if (table_.free_blocks() == table_.size()) reset_scales();
   std::int32_t row = 0;
   for (const model::Segment& segment : batch.segments) {
     const model::Range all{segment.past, segment.past + segment.rows};
@@ -60,10 +62,20 @@ double BlockCache::append(std::int32_t sequence, model::Range positions) {
   return static_cast<double>(bytes);
 }
 
+void BlockCache::clear() {
+  table_.clear();
+  reset_scales();
+}
+
+void BlockCache::reset_scales() { std::ranges::fill(scales_, HeadScales{}); }
+
+std::int64_t BlockCache::head_index(std::int32_t layer, std::int32_t kv_head) const {
+  return std::int64_t{layers_.place(layer)} * kv_heads_.size() + (kv_head - kv_heads_.begin);
+}
+
 std::int64_t BlockCache::offset(std::int32_t layer, std::int32_t kv_head) const {
-  const std::int64_t head =
-      std::int64_t{layers_.place(layer)} * kv_heads_.size() + (kv_head - kv_heads_.begin);
-  return head * table_.size() * block_numbers(model::kCacheBlock, head_dim_) * number_bytes_;
+  return head_index(layer, kv_head) * table_.size() * block_numbers(model::kCacheBlock, head_dim_) *
+         number_bytes_;
 }
 
 CachedHead BlockCache::head(std::span<const std::int32_t> blocks, std::int32_t layer,
@@ -72,7 +84,9 @@ CachedHead BlockCache::head(std::span<const std::int32_t> blocks, std::int32_t l
   return {.memory = memory + offset(layer, kv_head),
           .blocks = blocks.data(),
           .block_positions = model::kCacheBlock,
-          .format = format_};
+          .format = format_,
+          .scales = &scales_[static_cast<std::size_t>(head_index(layer, kv_head))],
+          .head_blocks = table_.size()};
 }
 
 std::span<std::byte> BlockCache::layer(std::int32_t layer) {

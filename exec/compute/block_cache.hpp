@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "exec/kernels/attention.hpp"
 #include "exec/weights/files/aligned_buffer.hpp"
@@ -34,7 +35,7 @@ class BlockCache {
   // bytes copied.
   double append(std::int32_t sequence, model::Range positions);
   // Frees all sequences.
-  void clear() { table_.clear(); }
+  void clear();
 
   [[nodiscard]] const model::BlockTable& table() const { return table_; }
   [[nodiscard]] double bytes() const { return static_cast<double>(memory_.size()); }
@@ -50,6 +51,8 @@ class BlockCache {
   // Blocks of one head are adjacent, so a sequence with consecutive blocks is read as if it were
   // contiguous: [layers][kv heads][blocks][keys and values of a block].
   [[nodiscard]] std::int64_t offset(std::int32_t layer, std::int32_t kv_head) const;  // bytes
+  [[nodiscard]] std::int64_t head_index(std::int32_t layer, std::int32_t kv_head) const;
+  void reset_scales();
   std::int64_t copy(const model::BlockTable::Copy& copy);  // returns bytes
 
   model::LayerRuns layers_;
@@ -57,6 +60,8 @@ class BlockCache {
   std::int64_t head_dim_;
   model::CacheFormat format_;
   std::int64_t number_bytes_;
+  // [layers][kv heads]: of F16, in whatever blocks. All 1 while no sequence has a block.
+  mutable std::vector<HeadScales> scales_;
   model::BlockTable table_;
   AlignedBuffer memory_;
 };

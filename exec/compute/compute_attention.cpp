@@ -38,8 +38,8 @@ void refuse_stored(model::CacheFormat format, std::string_view what, std::int32_
                    std::int32_t position) {
   throw Error("cache type " + std::string(to_string(format)) + ": a " + std::string(what) +
               " of layer " + std::to_string(layer) + " at position " + std::to_string(position) +
-              " has a number that is not finite, or beyond 65504, expected numbers of F16; plan "
-              "with '--cache-type f32'");
+              " has a number that is not finite; the weights are damaged, or the model's numbers "
+              "exceed f32");
 }
 
 RopeTable* Compute::State::rope_of(std::int32_t layer) {

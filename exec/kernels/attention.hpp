@@ -31,6 +31,13 @@ inline constexpr std::int64_t kBlockGranule = 64;
   return key_numbers(positions, head_dim) + positions * head_dim;
 }
 
+// What the stored numbers of a head in F16 are multiplied by: powers of two, above 1 only once a
+// key or value was beyond 65504 (cached_row.hpp).
+struct HeadScales {
+  float key = 1.0F;
+  float value = 1.0F;
+};
+
 // Keys and values of one sequence and key/value head, in blocks: positions [i block_positions,
 // (i + 1) block_positions) are in block blocks[i] of `memory`. A contiguous cache is one block.
 // `Number` is float of f32, std::uint16_t (its bits) of f16.
@@ -40,6 +47,8 @@ struct CachedHead {
   const std::int32_t* blocks = nullptr;
   std::int64_t block_positions = 0;  // a multiple of kBlockGranule
   model::CacheFormat format = model::CacheFormat::f32;
+  HeadScales* scales = nullptr;  // of all sequences' blocks of the head; null: 1, for good
+  std::int64_t head_blocks = 0;  // with scales: how many blocks these are
 
   // Returns the block of `position`; its panels of keys come first.
   template <class Number>

@@ -34,6 +34,12 @@ enum class HeadPlacement : std::uint8_t { master, split, automatic };
 // hold its weights, or the faster of both (token_ffn.hpp).
 enum class TokenFfn : std::uint8_t { owner, shared, automatic };
 
+// The types that are not given: the search replaces them where others are faster (axes.hpp).
+struct OpenTypes {
+  bool wire = false;
+  bool cache = false;
+};
+
 struct Request {
   model::Transformer model;
   model::Cluster cluster;
@@ -72,6 +78,7 @@ struct Request {
   // How groups compute prompts: kGalaxyGroups, with tiles as in strategy galaxy, or empty.
   std::string group_strategy{};
   model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
+  OpenTypes open{};                                 // of `wire` and `model.cache`
   HeadPlacement head = HeadPlacement::master;       // of the LM head (axes.hpp)
   // Split head: number of best logits that each device sends (Plan::candidates); 0: all of them.
   std::int32_t candidates = 0;

@@ -11,8 +11,9 @@ namespace tandem::planner {
 
 Found find_plan(const Request& request) {
   // Outermost first. An axis that edits made plans is above those whose plans it edits.
-  const std::array axes{&head_axis(),  &token_ffn_axis(), &phase_axis(), &tiles_axis(),
-                        &group_axis(), &rounds_axis(),    &sums_axis()};
+  const std::array axes{&wire_axis(),      &cache_axis(),  &head_axis(),
+                        &token_ffn_axis(), &phase_axis(),  &tiles_axis(),
+                        &group_axis(),     &rounds_axis(), &sums_axis()};
   check_request(request);
   Draft draft{.request = request};
   // Weights do not stream.

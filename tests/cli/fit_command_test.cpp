@@ -106,13 +106,14 @@ TEST_CASE("cli/fit: fewest devices, dtype and model agree with plans") {
     CHECK(Json::parse(bench.read("p")).at("cluster").at("devices").size() == names.size());
   }
   SUBCASE("dtype") {
+    const Words whole = joined(quick, {"--cache-type", "f32"});
     const Json found = Json::parse(
-        bench.good(joined(kEdge, joined(quick, {"--model", "gpt2", "--devices", "a", "--fit",
+        bench.good(joined(kEdge, joined(whole, {"--model", "gpt2", "--devices", "a", "--fit",
                                                 "dtype", "--json", "--out", "p"}))));
     CHECK(found.at("fit").at("dtype") == "q8_0");
     const auto with = [&](const std::string& dtype) {
       return bench
-          .run(joined(kEdge, joined(quick, {"--model", "gpt2", "--devices", "a", "--window", "all",
+          .run(joined(kEdge, joined(whole, {"--model", "gpt2", "--devices", "a", "--window", "all",
                                             "--dtype", dtype})))
           .code;
     };

@@ -81,7 +81,8 @@ TEST_CASE("cli/formats: a run keeps the plan's formats on all devices, and says 
   std::vector<std::string> texts;
   for (const char* const format : {"f32", "f16", "q8_0", "q4_0"}) {
     CAPTURE(format);
-    bench.must(plan_words("tandem-tiny", "plan.json", {"--dtype", format}));
+    bench.must(plan_words("tandem-tiny", "plan.json",
+                          {"--dtype", format, "--wire-type", "f32", "--cache-type", "f32"}));
     const Words run{"run",       "plan.json",     "--weights", "tandem-tiny",
                     "--emulate", "--prompt",      "Once upon", "--cache",
                     "cache",     "--allow-drift", "--out",     "run.json"};
@@ -104,8 +105,9 @@ TEST_CASE("cli/formats: a run keeps the plan's formats on all devices, and says 
         bench.run({"run", "plan.json", "--weights", "tandem-tiny", "--dtype", "f32"});
     CHECK(twice.code == 2);
     // The same device by device as alone.
-    const Outcome alone = bench.run({"run", "--weights", "tandem-tiny", "--prompt", "Once upon",
-                                     "--new-tokens", "4", "--dtype", format, "--cache", "cache"});
+    const Outcome alone =
+        bench.run({"run", "--weights", "tandem-tiny", "--prompt", "Once upon", "--new-tokens", "4",
+                   "--dtype", format, "--cache", "cache", "--cache-type", "f32"});
     CHECK(alone.code == 0);
     CHECK(alone.out == outcome.out);
   }
@@ -133,10 +135,11 @@ TEST_CASE("cli/formats: mixes and K formats are planned, written and run, the sa
       REQUIRE(outcome.code == 0);
       return outcome.out;
     };
-    const std::string alone = run({"run", "--weights", "long.gguf"});
-    CHECK(run({"run", "--weights", "long", "--dtype", format}) == alone);
+    const std::string alone = run({"run", "--weights", "long.gguf", "--cache-type", "f32"});
+    CHECK(run({"run", "--weights", "long", "--dtype", format, "--cache-type", "f32"}) == alone);
     bench.must({"plan", "--platform", "pair.xml", "--model", "long.gguf", "--partition", "equal",
-                "--prompt-tokens", "6", "--new-tokens", "4", "--out", "plan.json", "--quiet"});
+                "--wire-type", "f32", "--cache-type", "f32", "--prompt-tokens", "6", "--new-tokens",
+                "4", "--out", "plan.json", "--quiet"});
     const Outcome both =
         bench.run({"run", "plan.json", "--weights", "long.gguf", "--emulate", "--prompt-ids",
                    "ids.txt", "--cache", "cache", "--allow-drift", "--out", "run.json"});

@@ -41,6 +41,54 @@ TEST_CASE("cli/wire type: prediction and run send the same bytes, and a text's t
   }
 }
 
+TEST_CASE("cli/wire type: narrow weights have narrow messages and caches, f32 ones f32") {
+  const Kitchen bench;
+  for (const char* const strategy : {"local", "tensor", "pipeline", "galaxy", "csps", "spread"}) {
+    CAPTURE(strategy);
+    const bool alone = std::string(strategy) == "local";
+    bench.must(flat3_plan(strategy, {"--prompt", "Once upon", "--dtype", "f32"}));
+    Json plan = Json::parse(bench.read("plan.json"));
+    CHECK(!plan.contains("wire"));
+    CHECK(!plan["model"].contains("cache"));
+    bench.must(flat3_plan(strategy, {"--prompt", "Once upon", "--dtype", "q8_0"}));
+    plan = Json::parse(bench.read("plan.json"));
+    CHECK(plan.value("wire", "f32") == (alone ? "f32" : "bf16"));
+    CHECK(plan["model"].value("cache", "f32") == "f16");
+    bench.must({"simulate", "plan.json", "--out", "sim.json", "--quiet"});
+    bench.must({"run", "plan.json", "--weights", "tandem-tiny", "--emulate", "--pace", "nominal",
+                "--prompt", "Once upon", "--ignore-eos", "--out", "run.json", "--quiet"});
+    const Json predicted = Json::parse(bench.read("sim.json"))["devices"];
+    const Json measured = Json::parse(bench.read("run.json"))["devices"];
+    REQUIRE(predicted.size() == measured.size());
+    for (std::size_t d = 0; d < predicted.size(); ++d) {
+      CHECK(predicted[d]["bytes_sent"] == measured[d]["bytes_sent"]);
+      for (const char* const category : {"weights", "kv_cache", "activations", "buffers"})
+        CHECK(predicted[d]["peak_memory_bytes"][category] ==
+              measured[d]["peak_memory_bytes"][category]);
+    }
+  }
+}
+
+TEST_CASE("cli/wire type: a plan says what messages in q8_0 would save, as its plan predicts") {
+  const Kitchen bench;
+  const auto planned = [&](const Words& more) {
+    Words words = flat3_plan("tensor", {"--prompt-tokens", "200", "--dtype", "q8_0", "--json"});
+    std::erase(words, "--quiet");
+    words.insert(words.end(), more.begin(), more.end());
+    return Json::parse(bench.good(words));
+  };
+  const Json plain = planned({});
+  REQUIRE(plain["would_save"].size() == 1);
+  CHECK(plain["would_save"][0]["flag"] == "--wire-type q8_0");
+  const Json narrow = planned({"--wire-type", "q8_0"});
+  CHECK(narrow["would_save"].empty());
+  const double before = plain["predicted"]["request_s"].get<double>();
+  const double after = narrow["predicted"]["request_s"].get<double>();
+  CHECK(plain["would_save"][0]["seconds"].get<double>() == doctest::Approx(after).epsilon(0.02));
+  CHECK(plain["would_save"][0]["part"].get<double>() ==
+        doctest::Approx(1.0 - after / before).epsilon(0.1));
+}
+
 TEST_CASE("cli/wire type: what is not one, or has no effect, is refused") {
   const Kitchen bench;
   for (const auto& [strategy, wire, code, reason] :

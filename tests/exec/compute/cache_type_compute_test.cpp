@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -74,9 +75,10 @@ ComputeLimits limits(int threads = 1) {
 struct Large {
   WeightName name;
   std::int32_t layer;
+  float factor = 1e7F;
   float operator()(const WeightElement& e) const {
     const float value = RandomWeights{}(e);
-    return e.name == name && e.layer == layer ? value * 1e7F : value;
+    return e.name == name && e.layer == layer ? value * factor : value;
   }
 };
 
@@ -121,19 +123,33 @@ TEST_CASE("exec/cache type: the cache takes half the memory, all else is as with
   CHECK(used.buffers == before.buffers);
 }
 
-TEST_CASE("exec/cache type: what F16 does not have is an error with layer and position") {
+TEST_CASE("exec/cache type: keys and values beyond F16 are as near to f32's as others") {
+  const Transformer t = geometry(CacheFormat::f16);
+  const Transformer whole_numbers = geometry(CacheFormat::f32);
+  const Large large{WeightName::value, 1};
+  Compute device(t, synthetic_shard(t, whole(t), large), limits());
+  Compute exact(whole_numbers, synthetic_shard(t, whole(t), large), limits());
+  const std::vector<float> wanted = logits_of(exact, kPrompt);
+  const std::vector<float> got = logits_of(device, kPrompt);
+  CHECK(relative_error(wanted, got) < 1e-3);
+  CHECK(logits_of(device, kPrompt) == got);
+  CHECK(logits_of(device, 65) == got);
+  // Scores of such keys have one largest, by far: which one turns by rounding.
+  Compute sharp(t, synthetic_shard(t, whole(t), Large{WeightName::key, 1}), limits());
+  CHECK_NOTHROW((void)logits_of(sharp, kPrompt));
+}
+
+TEST_CASE("exec/cache type: what is not finite is an error with layer and position") {
   for (const auto& [name, what] :
        {std::pair{WeightName::key, "key"}, std::pair{WeightName::value, "value"}}) {
     const Transformer t = geometry(CacheFormat::f16);
-    Compute device(t, synthetic_shard(t, whole(t), Large{name, 1}), limits());
+    Compute device(
+        t, synthetic_shard(t, whole(t), Large{name, 1, std::numeric_limits<float>::infinity()}),
+        limits());
     const std::string error = error_of([&] { (void)logits_of(device, kPrompt); });
     CAPTURE(error);
     CHECK(has(error, "cache type f16: a " + std::string(what) + " of layer 1 at position 0"));
-    CHECK(has(error, "65504"));
-    CHECK(has(error, "--cache-type f32"));
-    const Transformer whole_numbers = geometry(CacheFormat::f32);
-    Compute exact(whole_numbers, synthetic_shard(t, whole(t), Large{name, 1}), limits());
-    CHECK_NOTHROW((void)logits_of(exact, kPrompt));
+    CHECK(has(error, "not finite"));
   }
 }
 

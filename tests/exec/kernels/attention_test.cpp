@@ -38,6 +38,14 @@ struct Blocks {
                 std::byte{0xff}),
         head_{memory_.data(), order_.data(), block_positions, format} {}
   [[nodiscard]] const CachedHead& head() const { return head_; }
+  // The head with scales, of zeros.
+  [[nodiscard]] CachedHead scaled(HeadScales& scales) {
+    std::ranges::fill(memory_, std::byte{0});
+    CachedHead head = head_;
+    head.scales = &scales;
+    head.head_blocks = std::ssize(order_);
+    return head;
+  }
 
  private:
   std::vector<std::int32_t> order_;
@@ -251,6 +259,61 @@ TEST_CASE("kernels/cached row: numbers that F16 does not have are told") {
       CHECK(store_value(row.data(), 3, whole.head(), kDim));
     }
   }
+}
+
+// A head whose numbers are scaled by powers of two is the same head: no bit of attention, of what
+// keys weigh and of what is loaded differs from that over F32 numbers rounded as the head has them.
+TEST_CASE("kernels/cached row: what exceeds F16 is scaled, and attention has the bits of F32's") {
+  const Case c{5, 3, 16, 140};
+  const std::int64_t positions = c.past + c.rows;
+  const auto count = static_cast<std::size_t>(positions * c.head_dim);
+  const std::vector<float> q = random_floats(c.rows * c.group * c.head_dim, 4);
+  for (const float large : {65504.0F, 65520.0F, 1e6F, 0x1p90F, 3e38F}) {
+    CAPTURE(large);
+    std::vector<float> k = random_floats(positions * c.head_dim, 5);
+    std::vector<float> v = random_floats(positions * c.head_dim, 6);
+    v[17] = large;                            // early, so that later ones are rounded to its scale
+    v[count - 3] = -large;                    // and late, so that earlier ones are scaled
+    k[count / 2] = std::min(large, 0x1p40F);  // scores stay finite
+    Blocks blocks({2, 0, 1}, kBlockGranule, c.head_dim, CacheFormat::f16);
+    HeadScales scales;
+    const CachedHead head = blocks.scaled(scales);
+    store(c, k, v, head);
+    CHECK((scales.value > 1.0F) == (large > 65519.0F));
+    CHECK(std::exp2(std::round(std::log2(scales.value))) == scales.value);
+    std::vector<float> kept_k(count);
+    std::vector<float> kept_v(count);
+    for (std::int64_t p = 0; p < positions; ++p) {
+      load_key(head, p, c.head_dim, kept_k.data() + p * c.head_dim);
+      load_value(head, p, c.head_dim, kept_v.data() + p * c.head_dim);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      // Half a step of F16, and half of its smallest one where it was scaled after that.
+      const auto error = [](float kept, float stored, float scale) {
+        return std::abs(kept - stored) <= std::abs(stored) * 0x1p-11F + scale * 0x1p-25F;
+      };
+      CHECK(error(kept_k[i], k[i], scales.key));
+      INFO(i, " ", kept_v[i], " ", v[i], " ", scales.value);
+      CHECK(error(kept_v[i], v[i], scales.value));
+    }
+    const Blocks whole({1, 2, 0}, kBlockGranule, c.head_dim);
+    store(c, kept_k, kept_v, whole.head());
+    testing::for_every_target([&] { CHECK(attended(c, q, head) == attended(c, q, whole.head())); });
+  }
+}
+
+TEST_CASE("kernels/cached row: no scale holds numbers that are not finite") {
+  Blocks blocks({0}, kBlockGranule, 4, CacheFormat::f16);
+  HeadScales scales;
+  const CachedHead head = blocks.scaled(scales);
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    const std::vector<float> row{1.0F, bad, 1e9F, 2.0F};
+    CHECK(!store_key(row.data(), 3, head, 4));
+    CHECK(!store_value(row.data(), 3, head, 4));
+  }
+  CHECK(scales.key == 1.0F);
+  CHECK(scales.value == 1.0F);
 }
 
 }  // namespace tandem::exec::attention_test

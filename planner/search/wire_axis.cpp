@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "planner/memory/plan_storage.hpp"
+#include "planner/search/axes.hpp"
+#include "planner/search/objective.hpp"
+#include "planner/search/outline.hpp"
+#include "planner/strategy/common/lowering.hpp"
+
+namespace tandem::planner {
+namespace {
+
+// Whether a link is faster than the copies of a device: rounding the sender's own numbers, too, may
+// then cost more than the bytes that do not travel (model::copy_size).
+bool has_faster_link(const Plan& outline) {
+  double slowest_s = 0.0;  // of a byte
+  for (const model::DeviceProfile& profile : outline.profiles) {
+    const model::KindRate& copy = profile.rate[static_cast<std::size_t>(model::TaskKind::capture)];
+    slowest_s = std::max(slowest_s, task_seconds(copy, 1.0, 1.0) - task_seconds(copy, 0.0, 1.0));
+  }
+  return std::ranges::any_of(outline.cluster.links(), [&](const model::Link& link) {
+    return 1.0 / link.bandwidth.value() < slowest_s;
+  });
+}
+
+bool wire_open(const Draft& draft) {
+  const Request& request = draft.request;
+  return request.open.wire && request.wire != model::WireFormat::f32 &&
+         !find_strategy(request.strategy).sharding.is_local() && has_faster_link(outline_of(draft));
+}
+
+void walk_wire(const Draft& draft, Alternatives& all) {
+  Draft next = draft;
+  next.request.open.wire = false;
+  const Request& request = next.request;
+  all.compare_by(
+      [&](const Plan& plan) { return predicted_time(plan, request.objective, request.evaluate); });
+  const Found found = all.plan(next);
+  all.offer(std::string(to_string(request.wire)), [&] { return found; });
+  if (found.plan() == nullptr) return;
+  all.offer("f32", [&]() -> Found {
+    Plan whole = *found.plan();
+    whole.wire = model::WireFormat::f32;
+    whole = with_predicted_memory(std::move(whole));
+    if (!fits(whole)) return {.answer = Infeasible{"its messages do not fit"}};
+    return {.answer = std::move(whole), .decisions = found.decisions};
+  });
+}
+
+}  // namespace
+
+const Axis& wire_axis() {
+  static constexpr Axis axis{.name = "messages", .applies = wire_open, .walk = walk_wire};
+  return axis;
+}
+
+}  // namespace tandem::planner
