@@ -28,7 +28,8 @@ class DeviceMoves {
   [[nodiscard]] model::DeviceIndex first_master() const { return first_master_; }
   // Devices that may be master: the fastest, and the first.
   [[nodiscard]] std::vector<model::DeviceIndex> masters() const;
-  // `of` with one device more, less, in place of another, or another master.
+  // `of` with one device more, less, in place of another, or another master. Of settings that
+  // differ in equal devices alone (equal_devices.hpp), one.
   [[nodiscard]] std::vector<Setting> neighbours(const Setting& of) const;
   // The master of `like` with the last one, two, ... others of `best_last`; with many devices, the
   // number doubles each time.
@@ -36,10 +37,17 @@ class DeviceMoves {
       const Setting& like, const std::vector<model::DeviceIndex>& best_last) const;
 
  private:
+  // Returns `of` with the first devices of those equal to the ones that it uses.
+  [[nodiscard]] Setting representative(Setting of) const;
+  // Returns the different representatives of `all`, except that of `without`.
+  [[nodiscard]] std::vector<Setting> representatives(const std::vector<Setting>& all,
+                                                     const Setting& without) const;
+
   const Question* question_;
   std::vector<model::DeviceIndex> slowest_first_;
   std::vector<model::DeviceIndex> nearest_last_;
   model::DeviceIndex first_master_ = 0;
+  std::vector<model::DeviceIndex> first_equal_;
 };
 
 }  // namespace tandem::study
