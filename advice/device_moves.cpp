@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "advice/equal_devices.hpp"
 #include "planner/partition/galaxy_partition.hpp"
 #include "planner/serving/serving_plan.hpp"
 
@@ -26,10 +25,10 @@ constexpr std::size_t kMostSwapped = 8;  // of more, none is exchanged for anoth
 
 }  // namespace
 
-DeviceMoves::DeviceMoves(const Question& question) : question_(&question) {
+DeviceMoves::DeviceMoves(const Question& question, std::vector<DeviceIndex> first_equal)
+    : question_(&question), first_equal_(std::move(first_equal)) {
   const Request& request = question.request;
   first_master_ = request.master.empty() ? 0 : request.cluster.find(request.master);
-  first_equal_ = first_equals(request.cluster, profiles_of(request));
   // A named master is not exchanged for another device.
   if (!request.master.empty()) {
     const auto master = static_cast<std::size_t>(first_master_);

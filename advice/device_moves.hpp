@@ -12,8 +12,8 @@ namespace tandem::study {
 
 class DeviceMoves {
  public:
-  // `question` outlives it.
-  explicit DeviceMoves(const Question& question);
+  // `question` outlives it; `first_equal`: first_equals() of its cluster.
+  DeviceMoves(const Question& question, std::vector<model::DeviceIndex> first_equal);
 
   // All devices, by the rate at which they compute.
   [[nodiscard]] const std::vector<model::DeviceIndex>& slowest_first() const {
