@@ -23,7 +23,7 @@ CASES = {
 
 
 def measured(tandem, words, seconds, timeout):
-    command = [tandem, "plan", *words.split(), "--seconds", seconds, "--json", "--quiet"]
+    command = [tandem, "plan", *words.split(), "--seconds", seconds, "--json"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     try:
