@@ -7,10 +7,11 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <string_view>
 #include <thread>
 
 #include "advice/device_moves.hpp"
+#include "advice/equal_devices.hpp"
+#include "advice/least_time.hpp"
 #include "advice/settings.hpp"
 #include "model/base/error.hpp"
 #include "planner/partition/exact/time_order.hpp"
@@ -18,7 +19,6 @@
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/model_support.hpp"
-#include "planner/strategy/common/stages.hpp"
 
 namespace tandem::study {
 namespace {
@@ -35,6 +35,12 @@ constexpr double kHardlySlower = 1.0 / 1.3;
 // Upper limit of the time saved by shares made for tiles.
 constexpr double kSavedByTiles = 1.0 - 0.1;
 constexpr std::size_t kMostPromising = 5;
+// Planning in full shortens a rough plan by less than this.
+constexpr double kHopeless = 1.0 / 4.0;
+// With more memory a plan is no slower, except by what the search for shares misses.
+constexpr double kRarelyBelow = 1.0 - 0.05;
+// Searched shares of streamed weights save less of the time than this, compared to Algorithm 1.
+constexpr double kSavedByShares = 1.0 / 1.2;
 // For plans on equal devices.
 bool is_equal(double seconds, double other) {
   return std::min(seconds, other) >= std::max(seconds, other) * kEqualTimes;
@@ -43,8 +49,12 @@ bool is_equal(double seconds, double other) {
 class Search {
  public:
   // Copies what it reads: routes of a cluster are found on demand, which threads cannot share.
-  Search(const Question& question, const Strategy& strategy, SearchWatch& watch)
-      : question_(question), strategy_(&strategy), moves_(question_), answers_(question_, watch) {}
+  Search(const Question& question, const Strategy& strategy,
+         const std::vector<DeviceIndex>& first_equal, SearchWatch& watch)
+      : question_(question),
+        strategy_(&strategy),
+        moves_(question_, first_equal),
+        answers_(question_, watch) {}
 
   // Why the strategy is not searched; empty: it is.
   [[nodiscard]] std::string obstacle() const { return obstacle(*strategy_); }
@@ -82,8 +92,15 @@ class Search {
     if (answers_.seconds(full) < seconds()) best_ = full;
   }
 
-  // Searches devices, master, format and policy.
-  void search() {
+  // Searches devices, master, format and policy. `least` is the best time of all strategies so far:
+  // a strategy that is far behind is not searched, and what cannot be below is not planned in full.
+  void search(double least) {
+    if (question_.prunes) least_ = least;
+    if (best_ && question_.prunes && !strategy_->sharding.is_local() &&
+        seconds() * kHopeless > least) {
+      rough_ = *best_;
+      return;
+    }
     best_ = best_of(*strategy_);
     if (planner::search_ended()) best_ = answers_.fastest();
   }
@@ -96,6 +113,7 @@ class Search {
     for (Setting setting : {best_.value_or(rough_), everyone_as(rough_)}) {
       if (setting.size() < 2) continue;
       setting.gathers_weights = true;
+      setting.any_sums = false;
       setting.thorough = false;
       if (answers_.seconds(setting) * kHardlySlower > least) continue;
       setting.thorough = true;
@@ -114,6 +132,7 @@ class Search {
       return;
     for (Setting one : {setting, everyone_as(setting)}) {
       one.thorough = true;
+      one.any_sums = false;
       one.tiles = tiles;
       if (answers_.seconds(one) < seconds() * kEqualTimes) best_ = one;
     }
@@ -242,12 +261,33 @@ class Search {
     }
     rough_ = best;
     std::optional<Setting> answered;
-    for (Setting setting : promising(best)) {
-      setting.thorough = true;
-      if (!answers_(setting).contender) continue;
+    const auto limit = [&] {
+      return answered ? std::min(least_, answers_.seconds(*answered)) : least_;
+    };
+    const auto consider = [&](const Setting& setting) {
+      if (!answers_(setting).contender) return;
       if (!answered || answers_.seconds(setting) < answers_.seconds(*answered) * kEqualTimes)
         answered = setting;
+    };
+    for (Setting setting : promising(best)) {
+      const std::optional<Contender>& rough = answers_(setting).contender;
+      const bool streams = strategy_->sharding.splits_heads() && rough && rough->plan.streams();
+      setting.thorough = true;
+      if (!question_.prunes) {
+        consider(setting);
+        continue;
+      }
+      if (answers_.with_enough_memory(setting) * kRarelyBelow > limit()) continue;
+      if (streams) {
+        Setting any_sums = setting;
+        any_sums.thorough = false;
+        any_sums.any_sums = true;
+        consider(any_sums);
+        if (answers_.seconds(any_sums) * kSavedByShares > limit()) continue;
+      }
+      consider(setting);
     }
+    if (!answered && answers_(best).contender) return best;
     return answered;
   }
 
@@ -260,8 +300,8 @@ class Search {
     if (!known || known->plan.streams()) return found;
     std::vector<Setting> others;
     for (const Setting& one : answers_.asked()) {
-      if (one.strategy != best.strategy || one.thorough || one.format != best.format ||
-          one.policy != best.policy)
+      if (one.strategy != best.strategy || one.thorough || one.any_sums ||
+          one.format != best.format || one.policy != best.policy)
         continue;
       if (answers_.seconds(one) * kHardlySlower <= known->seconds) others.push_back(one);
     }
@@ -307,8 +347,9 @@ class Search {
   const Strategy* strategy_;
   DeviceMoves moves_;
   Answers answers_;
-  Setting rough_;                // the best of the local search
-  std::optional<Setting> best_;  // of all that was planned
+  Setting rough_;                   // the best of the local search
+  double least_ = planner::kNever;  // of all strategies, when the local search began
+  std::optional<Setting> best_;     // of all that was planned
 };
 
 // Calls `work` for each of `searches`, in order, on up to `threads` threads. Rethrows the error of
@@ -371,8 +412,10 @@ Choice choose(const Question& question) {
   SearchWatch watch(effort, question.progress);
   std::deque<Search> searches;  // by strategy
   std::vector<Search*> possible;
+  const std::vector<DeviceIndex> first_equal =
+      first_equals(question.request.cluster, profiles_of(question.request));
   for (const Strategy& strategy : planner::strategies()) {
-    Search& search = searches.emplace_back(question, strategy, watch);
+    Search& search = searches.emplace_back(question, strategy, first_equal, watch);
     if (search.obstacle().empty()) possible.push_back(&search);
   }
   const std::size_t threads = threads_for(question, effort);
@@ -389,7 +432,7 @@ Choice choose(const Question& question) {
   }
   for_each(close, effort, threads, [](Search& one) { one.plan_best(); });
   sort_by_time(possible);
-  for_each(possible, effort, threads, [](Search& one) { one.search(); });
+  for_each(possible, effort, threads, [all = least()](Search& one) { one.search(all); });
   for_each(possible, effort, threads, [all = least()](Search& one) { one.gather(all); });
   for_each(possible, effort, threads,
            [all = least()](Search& one) { one.make_shares_for_tiles(all); });
@@ -416,6 +459,7 @@ Choice choose(const Question& question) {
     if (effort.ended()) choice.left_out.clear();
   }
   choice.to_the_end = !effort.ended();
+  if (!found.empty()) choice.least_s = least_seconds(question);
   for (Search* const one : found) {
     Contender& contender = choice.contenders.emplace_back(one->contender());
     if (choice.to_the_end) contender.seconds = one->answers().simulated(contender);
@@ -423,53 +467,6 @@ Choice choose(const Question& question) {
   choice.evaluations = effort.evaluations();
   choice.elapsed_s = effort.seconds();
   return choice;
-}
-
-std::string why_first(const Choice& choice) {
-  require(choice.contenders.size() > 1, "why_first: a runner-up");
-  const Strategy& first = planner::find_strategy(choice.contenders[0].plan.strategy);
-  const Strategy& second = planner::find_strategy(choice.contenders[1].plan.strategy);
-  if (choice.contenders[1].seconds * kWorthIt <= choice.contenders[0].seconds) {
-    const auto devices = [&](std::size_t i) { return choice.contenders[i].plan.cluster.size(); };
-    return "both take the same time, to 0.1%" +
-           std::string(devices(0) < devices(1) ? ", and it needs fewer devices" : "");
-  }
-  const Policy* const policy = choice.contenders[0].policy;
-  const bool many = policy != nullptr && policy->several();
-  if (first.sharding.is_local())
-    return "use one device: what the others would save is less than what messages to them take";
-  if (first.sharding.splits_layers()) {
-    if (planner::has_groups(choice.contenders[0].plan))
-      return "devices near one another compute layers together, and groups send one message a step";
-    if (planner::has_rounds(choice.contenders[0].plan))
-      return "devices read their next layers from disk while the others compute";
-    if (choice.contenders[0].chunk > 0 && choice.contenders[0].plan.cluster.size() > 1)
-      return "devices work on different chunks of the prompt at the same time, and send one "
-             "message a chunk";
-    if (many)
-      return "devices work on different requests at the same time, and send one message a step";
-    return second.sharding.is_local()
-               ? "the other devices have faster layers, or room, and one message each is cheap"
-               : "devices work one after the other, but each sends one message a step "
-                 "instead of some in every layer";
-  }
-  if (first.sharding.divides_work())
-    return "every device has room for the whole model, or streams it once for all its rows, so a "
-           "prompt's devices exchange no partial sums";
-  if (first.sharding.splits_positions())
-    return "every device has room for the whole model, and queries travel to the keys, which stay";
-  if (first.sharding.replicates())
-    return "every device has room for the whole model, so only keys and values travel";
-  if (second.sharding.is_local() || second.sharding.splits_layers())
-    return "all devices compute at once, which saves more than their messages take";
-  if (choice.contenders[0].plan.tiles > 0)
-    return "a prompt's messages travel while other rows are computed";
-  if (first.sharding.splits_rows()) return "norms and residual adds of a prompt are split, too";
-  if (second.sharding.splits_positions())
-    return "new tokens wait for no queries on their way to keys elsewhere and back";
-  if (second.sharding.joins_prompts_only())
-    return "new tokens are computed by all devices, not by the master alone";
-  return "sums of all rows at once take less than parts of them, with products cut into tiles";
 }
 
 }  // namespace tandem::study

@@ -26,6 +26,9 @@ struct Choice {
   std::vector<LeftOut> left_out{};  // by the first contender
   // Strategies without a plan, and the first line of the reason.
   std::vector<std::pair<std::string, std::string>> without{};
+  // Lower bound on the objective of every plan of every strategy (planner/bounds/search_bound.hpp);
+  // 0: not known, as for many requests.
+  double least_s = 0.0;
   std::int64_t evaluations = 0;  // predictions that the search made
   double elapsed_s = 0.0;
   bool to_the_end = true;  // false: the search ended at a limit of Question::effort

@@ -4,7 +4,9 @@
 #include <bit>
 #include <cstddef>
 #include <numeric>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "planner/partition/galaxy_partition.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -23,9 +25,23 @@ constexpr std::size_t kMostSwapped = 8;  // of more, none is exchanged for anoth
 
 }  // namespace
 
-DeviceMoves::DeviceMoves(const Question& question) : question_(&question) {
+DeviceMoves::DeviceMoves(const Question& question, std::vector<DeviceIndex> first_equal)
+    : question_(&question), first_equal_(std::move(first_equal)) {
   const Request& request = question.request;
   first_master_ = request.master.empty() ? 0 : request.cluster.find(request.master);
+  // A named master is not exchanged for another device.
+  if (!request.master.empty()) {
+    const auto master = static_cast<std::size_t>(first_master_);
+    const DeviceIndex first = first_equal_[master];
+    DeviceIndex next = -1;  // leads the class in place of the master
+    for (DeviceIndex d = 0; d < request.cluster.size(); ++d) {
+      DeviceIndex& of = first_equal_[static_cast<std::size_t>(d)];
+      if (of != first || d == first_master_) continue;
+      if (next < 0) next = d;
+      of = next;
+    }
+    first_equal_[master] = first_master_;
+  }
   slowest_first_.resize(request.cluster.devices().size());
   std::iota(slowest_first_.begin(), slowest_first_.end(), DeviceIndex{0});
   const Plan outline{.strategy = "tensor",
@@ -56,6 +72,31 @@ DeviceMoves::DeviceMoves(const Question& question) : question_(&question) {
     const auto j = static_cast<std::size_t>(b);
     return std::tuple(rates[i], -latencies[i]) < std::tuple(rates[j], -latencies[j]);
   });
+}
+
+Setting DeviceMoves::representative(Setting of) const {
+  std::vector<std::size_t> used(of.used.size());  // of each class, by its first device
+  for (std::size_t d = 0; d < of.used.size(); ++d) {
+    if (of.used[d]) ++used[static_cast<std::size_t>(first_equal_[d])];
+  }
+  of.master = first_equal_[static_cast<std::size_t>(of.master)];
+  for (std::size_t d = 0; d < of.used.size(); ++d) {
+    std::size_t& left = used[static_cast<std::size_t>(first_equal_[d])];
+    of.used[d] = left > 0;
+    if (left > 0) --left;
+  }
+  return of;
+}
+
+std::vector<Setting> DeviceMoves::representatives(const std::vector<Setting>& all,
+                                                  const Setting& without) const {
+  std::vector<Setting> kept;
+  std::set<decltype(without.key())> known{representative(without).key()};
+  for (const Setting& one : all) {
+    Setting setting = representative(one);
+    if (known.insert(setting.key()).second) kept.push_back(std::move(setting));
+  }
+  return kept;
 }
 
 std::vector<DeviceIndex> DeviceMoves::masters() const {
@@ -98,7 +139,7 @@ std::vector<Setting> DeviceMoves::neighbours(const Setting& of) const {
     all.back().master = master;
     all.back().used[static_cast<std::size_t>(master)] = true;
   }
-  return all;
+  return representatives(all, of);
 }
 
 std::vector<Setting> DeviceMoves::best_few(const Setting& like,
@@ -112,7 +153,7 @@ std::vector<Setting> DeviceMoves::best_few(const Setting& like,
     if (best_last[i] == few.master) continue;
     few.used[static_cast<std::size_t>(best_last[i])] = true;
     const auto size = static_cast<std::size_t>(few.size());
-    if (size <= kMostMoved || std::has_single_bit(size)) all.push_back(few);
+    if (size <= kMostMoved || std::has_single_bit(size)) all.push_back(representative(few));
   }
   return all;
 }

@@ -12,8 +12,8 @@ namespace tandem::study {
 
 class DeviceMoves {
  public:
-  // `question` outlives it.
-  explicit DeviceMoves(const Question& question);
+  // `question` outlives it; `first_equal`: first_equals() of its cluster.
+  DeviceMoves(const Question& question, std::vector<model::DeviceIndex> first_equal);
 
   // Of computing, by DeviceIndex (planner::capacities).
   [[nodiscard]] const std::vector<double>& rates() const { return rates_; }
@@ -30,7 +30,8 @@ class DeviceMoves {
   [[nodiscard]] model::DeviceIndex first_master() const { return first_master_; }
   // Devices that may be master: the fastest, and the first.
   [[nodiscard]] std::vector<model::DeviceIndex> masters() const;
-  // `of` with one device more, less, in place of another, or another master.
+  // `of` with one device more, less, in place of another, or another master. Of settings that
+  // differ in equal devices alone (equal_devices.hpp), one.
   [[nodiscard]] std::vector<Setting> neighbours(const Setting& of) const;
   // The master of `like` with the last one, two, ... others of `best_last`; with many devices, the
   // number doubles each time.
@@ -38,11 +39,18 @@ class DeviceMoves {
       const Setting& like, const std::vector<model::DeviceIndex>& best_last) const;
 
  private:
+  // Returns `of` with the first devices of those equal to the ones that it uses.
+  [[nodiscard]] Setting representative(Setting of) const;
+  // Returns the different representatives of `all`, except that of `without`.
+  [[nodiscard]] std::vector<Setting> representatives(const std::vector<Setting>& all,
+                                                     const Setting& without) const;
+
   const Question* question_;
   std::vector<double> rates_;
   std::vector<model::DeviceIndex> slowest_first_;
   std::vector<model::DeviceIndex> nearest_last_;
   model::DeviceIndex first_master_ = 0;
+  std::vector<model::DeviceIndex> first_equal_;
 };
 
 }  // namespace tandem::study

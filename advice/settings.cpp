@@ -34,6 +34,19 @@ bool has_near_groups(const Request& request) {
          std::ranges::any_of(groups, [](const auto& g) { return g.size() > 1; });
 }
 
+// Returns whether memory limits the shares of `plan`, or nearly does.
+bool is_tight(const Plan& plan) {
+  constexpr double kRoomy = 2.0 / 3.0;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (plan.devices[d].memory.total() > kRoomy * plan.cluster.devices()[d].memory.value())
+      return true;
+  }
+  return plan.streams();
+}
+
+constexpr model::Bytes kEnoughMemory{1e15};
+constexpr const char* kEnded = "the search ended before it";
+
 }  // namespace
 
 std::vector<model::DeviceProfile> profiles_of(const Request& request) {
@@ -131,6 +144,15 @@ void SearchWatch::planned(const Setting& setting, const Answer& answer) {
 }
 
 Answer Answers::found(const Setting& setting) {
+  const planner::AbandonScope scope(watch_->effort());
+  try {
+    return best_of(setting);
+  } catch (const planner::SearchAbandoned&) {
+    return {.contender = {}, .reason = kEnded};
+  }
+}
+
+Answer Answers::best_of(const Setting& setting) {
   std::optional<Request> request;
   try {
     request.emplace(request_of(setting));
@@ -141,11 +163,13 @@ Answer Answers::found(const Setting& setting) {
     request->window.search = false;
     const planner::WindowRequest window = request->window;
     if (!window.blocks) request->window = {.blocks = 0, .retain = {}};
-    Answer resident = best_with(setting, *request, std::nullopt);
+    const auto sums =
+        setting.any_sums ? std::optional(std::string(planner::kAutoAllreduce)) : std::nullopt;
+    Answer resident = best_with(setting, *request, sums);
     if (resident.contender || window.blocks == 0) return resident;
     request->window = window;
     if (setting.strategy->sharding.splits_weights()) request->partition = "galaxy";
-    return best_with(setting, *request, std::nullopt);
+    return best_with(setting, *request, sums);
   }
   Answer best = best_with(setting, *request, std::nullopt);
   const auto faster = [&](const std::string_view sums) {
@@ -205,11 +229,43 @@ Answer Answers::best_with(const Setting& setting, Request& request,
   return {.contender = std::move(contender), .reason = {}};
 }
 
+double Answers::with_enough_memory(const Setting& setting) {
+  const planner::Sharding& sharding = setting.strategy->sharding;
+  if (question_->served || !sharding.splits_heads() || !sharding.may_stream()) return 0.0;
+  Setting rough = setting;
+  rough.thorough = false;
+  const auto planned = known_.find(rough.key());
+  if (planned == known_.end() || !planned->second.contender ||
+      !is_tight(planned->second.contender->plan))
+    return 0.0;
+  const auto [at, is_new] = enough_memory_.try_emplace(setting.key(), 0.0);
+  if (!is_new) return at->second;
+  Request request = request_of(setting);
+  request.cluster = model::with_devices(
+      request.cluster, [](model::Device& device) { device.memory = kEnoughMemory; });
+  request.memory_limit.reset();
+  request.window = {.blocks = 0, .retain = {}};
+  double least = std::numeric_limits<double>::infinity();
+  const planner::AbandonScope scope(watch_->effort());
+  try {
+    for (const bool any_sums : {false, true}) {
+      const Answer answer =
+          best_with(setting, request,
+                    any_sums ? std::optional(std::string(planner::kAutoAllreduce)) : std::nullopt);
+      if (answer.contender) least = std::min(least, answer.contender->seconds);
+    }
+  } catch (const planner::SearchAbandoned&) {
+    return 0.0;
+  }
+  if (std::isfinite(least) && !planner::search_ended()) at->second = least;
+  return at->second;
+}
+
 const Answer& Answers::operator()(const Setting& setting) {
   const auto at = known_.find(setting.key());
   if (at != known_.end()) return at->second;
   if (planner::search_ended()) {
-    static const Answer none{.contender = {}, .reason = "the search ended before it"};
+    static const Answer none{.contender = {}, .reason = kEnded};
     return none;
   }
   asked_.push_back(setting);
@@ -222,11 +278,11 @@ const Answer& Answers::operator()(const Setting& setting) {
 std::optional<Answers::PlanKey> Answers::plan_key(const Setting& setting) const {
   try {
     Request request = request_of(setting);
-    return PlanKey{
-        .setting = {setting.strategy->name, setting.policy, setting.format, setting.thorough,
-                    setting.gathers_weights, setting.tiles, request.cluster.find(request.master)},
-        .cluster = model::anonymous(request.cluster),
-        .profiles = std::move(request.profiles)};
+    return PlanKey{.setting = {setting.strategy->name, setting.policy, setting.format,
+                               setting.thorough, setting.any_sums, setting.gathers_weights,
+                               setting.tiles, request.cluster.find(request.master)},
+                   .cluster = model::anonymous(request.cluster),
+                   .profiles = std::move(request.profiles)};
   } catch (const Error&) {
     return std::nullopt;
   }

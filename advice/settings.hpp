@@ -28,11 +28,13 @@ struct Setting {
   // strategy, and searches shares of streamed weights by prediction instead of Algorithm 1 alone,
   // which takes a twentieth of the time.
   bool thorough = false;
+  // Not thorough, but with every collective.
+  bool any_sums = false;
   bool gathers_weights = false;         // Plan::gather_weights
   std::optional<std::int32_t> tiles{};  // shares are made for them; none: found for the shares
   [[nodiscard]] auto key() const {
     return std::tuple(std::string_view(strategy->name), policy, format, used, master, thorough,
-                      gathers_weights, tiles);
+                      any_sums, gathers_weights, tiles);
   }
   [[nodiscard]] std::ptrdiff_t size() const { return std::ranges::count(used, true); }
 };
@@ -48,6 +50,7 @@ class SearchWatch {
   SearchWatch(planner::SearchEffort& effort, std::function<void(const BestSoFar&)> progress)
       : effort_(&effort), progress_(std::move(progress)) {}
   void planned(const Setting& setting, const Answer& answer);
+  [[nodiscard]] const planner::SearchEffort& effort() const { return *effort_; }
 
  private:
   planner::SearchEffort* effort_;
@@ -67,6 +70,10 @@ class Answers {
   const Answer& operator()(const Setting& setting);
   // Returns the seconds; infinite without a plan. Settings that differ in names only share a plan.
   [[nodiscard]] double seconds(const Setting& setting);
+  // Returns the seconds that no plan of a thorough `setting` is expected to be below: of the same
+  // devices with enough memory for all weights, where memory limits the plan of the rough setting.
+  // Planning for weights that stream takes ten times as long. 0: not known.
+  [[nodiscard]] double with_enough_memory(const Setting& setting);
   // Returns the fastest of all planned settings; nothing without a plan.
   [[nodiscard]] std::optional<Setting> fastest();
   // Returns SimGrid's prediction; all others come from sim::evaluate_fair, equal to 1e-9.
@@ -83,13 +90,15 @@ class Answers {
   [[nodiscard]] double predicted(const Contender& contender) const;
   [[nodiscard]] std::variant<planner::Infeasible, Contender> planned(
       const Setting& setting, const planner::Request& request) const;
+  [[nodiscard]] Answer best_of(const Setting& setting);
+  // The same; without a plan if it took too long.
   [[nodiscard]] Answer found(const Setting& setting);
   [[nodiscard]] Answer best_with(const Setting& setting, planner::Request& request,
                                  std::optional<std::string> sums);
 
   // What a plan depends on, except names.
   struct PlanKey {
-    std::tuple<std::string_view, const planner::Policy*, std::size_t, bool, bool,
+    std::tuple<std::string_view, const planner::Policy*, std::size_t, bool, bool, bool,
                std::optional<std::int32_t>, model::DeviceIndex>
         setting;
     model::Cluster cluster;
@@ -102,6 +111,7 @@ class Answers {
   SearchWatch* watch_;
   std::vector<std::pair<PlanKey, double>> known_plans_;  // and the seconds
   std::map<decltype(Setting().key()), Answer> known_;
+  std::map<decltype(Setting().key()), double> enough_memory_;
   std::vector<Setting> asked_;
   std::optional<Error> refused_;
 };

@@ -43,4 +43,5 @@ tandem_tests(
     model/transformer/format_choice_test.cpp
     model/transformer/weight_format_test.cpp
     model/graph/work_test.cpp
+    model/graph/block_bytes_test.cpp
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)

@@ -59,4 +59,5 @@ tandem_tests(
     planner/strategy/common/head_test.cpp
     planner/search/token_ffn_test.cpp
     planner/plan/wire_type_plan_test.cpp
+    planner/partition/search_effort_test.cpp
   LIBRARIES tandem::planner tandem::study nlohmann_json::nlohmann_json)

@@ -27,4 +27,6 @@ tandem_tests(
     study/steady_state/schedule_replay_test.cpp
     study/swap_test.cpp
     advice/whatif_test.cpp
+    advice/equal_devices_test.cpp
+    advice/search_pruning_test.cpp
   LIBRARIES tandem::study nlohmann_json::nlohmann_json)

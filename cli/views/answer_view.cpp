@@ -89,6 +89,14 @@ std::string remedy_of(model::WaitCause cause, const planner::Plan& plan) {
   return "";
 }
 
+// What a longer search may still gain, and the article of the sentence that follows.
+std::string gain_text(const study::Choice& choice) {
+  if (choice.least_s <= 0.0) return "a";
+  const double gain = std::max(0.0, 1.0 - choice.least_s / choice.contenders.front().seconds);
+  return "at most " + model::fixed(100.0 * gain, 0) +
+         "% could be gained (no plan takes less than " + to_text(Seconds{choice.least_s}) + "). A";
+}
+
 }  // namespace
 
 std::string bottleneck_text(const planner::Plan& plan, bool of_prompt,
@@ -172,8 +180,8 @@ void print_answer(const PlanAnswer& answer, std::ostream& out) {
   if (choice && !choice->to_the_end) {
     out << "Stopped after " << choice->evaluations
         << (choice->evaluations == 1 ? " evaluation in " : " evaluations in ")
-        << model::fixed(choice->elapsed_s, 1)
-        << " s; a better plan may be found with --seconds 0, which searches to the end.\n";
+        << model::fixed(choice->elapsed_s, 1) << " s; " << gain_text(*choice)
+        << " better plan may be found with --seconds 0, which searches to the end.\n";
   }
   out << '\n';
 }

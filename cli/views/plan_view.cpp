@@ -450,6 +450,7 @@ Json choice_json(const study::Choice& choice) {
             {"left_out", Json::array()},
             {"without", Json::array()},
             {"reason", explains(choice) ? Json(why_first(choice)) : Json()},
+            {"lower_bound_s", choice.least_s > 0.0 ? Json(choice.least_s) : Json()},
             {"evaluations", choice.evaluations},
             {"to_the_end", choice.to_the_end}};
   const auto put = [&](Json& of, std::optional<double> seconds) {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "model/base/error.hpp"
+#include "model/graph/block_bytes.hpp"
 #include "model/graph/channel_slots.hpp"
 #include "model/graph/message_schedule.hpp"
 #include "model/graph/work.hpp"
@@ -47,9 +48,7 @@ ElementFormat cache_element(CacheFormat format) {
 //   bytes
 // where rows of a tied matrix are held once, also by a device that has the head only.
 double weight_bytes(const Transformer& t, const Share& share) {
-  std::int64_t bytes = 0;
-  for (const std::int32_t layer : share.layers)
-    bytes += t.attention_bytes(layer, share.heads) + t.ffn_bytes(layer, share.columns);
+  std::int64_t bytes = BlockBytes(t, share.layers, share.heads, share.columns).total();
   if (share.embedding) bytes += t.embedding_bytes();
   if (share.head) {
     bytes += t.final_norm_bytes();

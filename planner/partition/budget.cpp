@@ -5,6 +5,7 @@
 
 #include "model/base/quantity_text.hpp"
 #include "planner/memory/plan_storage.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/rows.hpp"
 
@@ -166,6 +167,7 @@ std::int64_t Budget::max_columns(std::size_t device, std::int64_t heads, GroupCu
 }
 
 std::int64_t Budget::max_columns(std::size_t device, Range heads) const {
+  abandon_if_overdue();  // a search asks for every number of heads of many devices
   return largest(plan_->model.intermediate,
                  [&](std::int64_t columns) { return fits(device, heads, columns); });
 }

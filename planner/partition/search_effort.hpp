@@ -22,10 +22,13 @@ class SearchEffort {
   // The limits apply from now on: there is a plan that the search can return.
   void has_plan() { has_plan_ = true; }
   // Ends the search as soon as possible. May be called from any thread.
-  void interrupt() { interrupted_ = true; }
+  void interrupt();
   [[nodiscard]] bool interrupted() const { return interrupted_; }
   // Returns whether the search must return the best plan so far. Once true, it stays so.
   [[nodiscard]] bool ended() const;
+  // Returns whether a limit of time or an interruption is kGrace past: what is being planned then
+  // is given up. Loops that return the best so far do so within that time, as a rule.
+  [[nodiscard]] bool is_overdue() const;
   [[nodiscard]] bool is_limited_by_evaluations() const { return limits_.evaluations.has_value(); }
   [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
   [[nodiscard]] double seconds() const;
@@ -38,6 +41,7 @@ class SearchEffort {
   std::atomic<std::int64_t> evaluations_ = 0;
   std::atomic<bool> has_plan_ = false;
   std::atomic<bool> interrupted_ = false;
+  std::atomic<double> interrupted_s_ = 0.0;
   mutable std::atomic<bool> ended_ = false;
 };
 
@@ -54,7 +58,27 @@ class EffortScope {
   SearchEffort* before_;
 };
 
-// Counts one prediction of this thread's search, if it has an EffortScope.
+// What abandon_if_overdue() throws. Not an std::exception: nobody takes it for an error on its way.
+struct SearchAbandoned {};
+
+// While it lives, abandon_if_overdue() of this thread throws once `effort` is overdue. Its owner
+// catches SearchAbandoned, and loses what was being planned.
+class AbandonScope {
+ public:
+  explicit AbandonScope(const SearchEffort& effort);
+  ~AbandonScope();
+  AbandonScope(const AbandonScope&) = delete;
+  AbandonScope& operator=(const AbandonScope&) = delete;
+
+ private:
+  const SearchEffort* before_;
+};
+
+// Steps of a search that may take long before they have something to return call it again and
+// again. Does nothing without an AbandonScope.
+void abandon_if_overdue();
+
+// Counts one prediction of this thread's search, if it has an EffortScope; abandon_if_overdue().
 void count_evaluation();
 // Returns whether this thread's search must return the best plan so far: a loop over alternatives
 // asks it before each but the first. False without an EffortScope.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/graph/block_bytes.hpp"
+
 namespace tandem::planner {
 namespace {
 
@@ -11,23 +13,32 @@ using model::Share;
 using model::Transformer;
 using model::WeightBlock;
 
-double attention_bytes(const Transformer& t, std::int32_t layer, Range heads) {
-  return static_cast<double>(t.attention_bytes(layer, heads));
-}
+// By layer.
+class Blocks {
+ public:
+  Blocks(const Transformer& t, const Share& share)
+      : bytes_(t, share.layers, share.heads, share.columns) {}
+  [[nodiscard]] double attention(std::int32_t layer) const {
+    return static_cast<double>(bytes_.attention(layer));
+  }
+  [[nodiscard]] double ffn(std::int32_t layer) const {
+    return static_cast<double>(bytes_.ffn(layer));
+  }
 
-double ffn_bytes(const Transformer& t, std::int32_t layer, Range columns) {
-  return static_cast<double>(t.ffn_bytes(layer, columns));
-}
+ private:
+  model::BlockBytes bytes_;
+};
 
 double head_row_bytes(const Transformer& t) { return static_cast<double>(t.head_row_bytes()); }
 
-std::int32_t tile_rows(const Transformer& t, const Share& share) {
+std::int32_t tile_rows(const Transformer& t, const Share& share, const Blocks& bytes) {
   double largest = 0.0;
-  for (const std::int32_t layer : share.layers) {
-    largest = std::max(
-        {largest, attention_bytes(t, layer, share.heads), ffn_bytes(t, layer, share.columns)});
+  for (const std::int32_t layer : share.layers)
+    largest = std::max({largest, bytes.attention(layer), bytes.ffn(layer)});
+  if (largest == 0.0) {
+    const Range all{0, static_cast<std::int32_t>(t.intermediate)};
+    largest = static_cast<double>(t.ffn_bytes(0, all));
   }
-  if (largest == 0.0) largest = ffn_bytes(t, 0, {0, static_cast<std::int32_t>(t.intermediate)});
   const double rows = std::floor(largest / head_row_bytes(t));
   return static_cast<std::int32_t>(std::clamp(rows, 1.0, static_cast<double>(t.vocab)));
 }
@@ -49,30 +60,34 @@ std::int64_t most_in_a_row(const std::vector<StreamedBlock>& blocks, std::size_t
   return most;
 }
 
-}  // namespace
-
-std::vector<StreamedBlock> streamed_blocks(const Transformer& t, const Share& share,
-                                           Window window) {
+std::vector<StreamedBlock> blocks_of(const Transformer& t, const Share& share, Window window,
+                                     const Blocks& bytes) {
   std::vector<StreamedBlock> blocks;
   if (!window.streams()) return blocks;
   for (const std::int32_t layer : share.layers) {
     if (!share.heads.empty()) {
-      blocks.push_back(
-          {WeightBlock::attention, layer, share.heads, attention_bytes(t, layer, share.heads)});
+      blocks.push_back({WeightBlock::attention, layer, share.heads, bytes.attention(layer)});
     }
     if (!share.columns.empty() && !window.retains(layer)) {
-      blocks.push_back(
-          {WeightBlock::ffn, layer, share.columns, ffn_bytes(t, layer, share.columns)});
+      blocks.push_back({WeightBlock::ffn, layer, share.columns, bytes.ffn(layer)});
     }
   }
   const Range head = model::head_rows(t, share);
-  const std::int32_t rows = head.empty() ? 0 : tile_rows(t, share);
+  const std::int32_t rows = head.empty() ? 0 : tile_rows(t, share, bytes);
   for (std::int32_t row = head.begin; row < head.end;) {
     const Range tile{row, row + std::min(rows, head.end - row)};
     blocks.push_back({WeightBlock::head, -1, tile, tile.size() * head_row_bytes(t)});
     row = tile.end;
   }
   return blocks;
+}
+
+}  // namespace
+
+std::vector<StreamedBlock> streamed_blocks(const Transformer& t, const Share& share,
+                                           Window window) {
+  if (!window.streams()) return {};
+  return blocks_of(t, share, window, Blocks(t, share));
 }
 
 Window normalized(const Transformer& t, const Share& share, Window window) {
@@ -84,15 +99,17 @@ Window normalized(const Transformer& t, const Share& share, Window window) {
 //              + norms of blocks that the device has no share in, in bytes
 WindowMemory window_memory(const Transformer& t, const Share& share, Window window) {
   WindowMemory memory;
-  const std::vector<StreamedBlock> blocks = streamed_blocks(t, share, window);
-  if (static_cast<std::size_t>(window.blocks) >= blocks.size()) {
+  const auto whole = [&] {
     memory.resident = model::weight_bytes(t, share);
     return memory;
-  }
+  };
+  if (!window.streams()) return whole();
+  const Blocks bytes(t, share);
+  const std::vector<StreamedBlock> blocks = blocks_of(t, share, window, bytes);
+  if (static_cast<std::size_t>(window.blocks) >= blocks.size()) return whole();
   for (const std::int32_t layer : share.layers) {
-    if (share.heads.empty()) memory.resident += attention_bytes(t, layer, share.heads);
-    if (share.columns.empty() || window.retains(layer))
-      memory.resident += ffn_bytes(t, layer, share.columns);
+    if (share.heads.empty()) memory.resident += bytes.attention(layer);
+    if (share.columns.empty() || window.retains(layer)) memory.resident += bytes.ffn(layer);
   }
   std::int64_t ends = 0;
   if (share.embedding) ends += t.embedding_bytes() - t.vocab * t.embedding_row_bytes();

@@ -147,6 +147,7 @@ class PlanSearch {
     drop_repeated(found.shares);
     bool lacks = false;
     for (const Shares& shares : found.shares) {
+      abandon_if_overdue();
       if (best_ && search_ended()) break;
       std::string no = budget.shortage(shares);
       if (!no.empty()) {

@@ -9,6 +9,7 @@
 namespace tandem::planner {
 
 Found walk(const Draft& draft, Axes axes, Leaf leaf) {
+  abandon_if_overdue();
   while (!axes.empty() && !axes.front()->applies(draft)) axes = axes.subspan(1);
   if (axes.empty()) return {.answer = leaf(draft)};
   Alternatives all(*axes.front(), axes.subspan(1), leaf);
@@ -29,6 +30,7 @@ bool Alternatives::offer(std::string label, const Draft& draft) {
 
 bool Alternatives::offer(std::string label, const Make& make) {
   if (ended()) return false;
+  abandon_if_overdue();
   Found next = make();
   std::vector<Alternative>& known = decision_.alternatives;
   Alternative& one = known.emplace_back(Alternative{.label = std::move(label)});

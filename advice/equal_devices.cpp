@@ -1,0 +1,45 @@
+#include "advice/equal_devices.hpp"
+
+#include <cstddef>
+#include <numeric>
+
+#include "model/cluster/cluster_edit.hpp"
+
+namespace tandem::study {
+namespace {
+
+constexpr model::DeviceIndex kMostCompared = 64;
+
+bool are_alike(const model::Device& a, model::Device b) {
+  b.name = a.name;
+  return a == b;
+}
+
+}  // namespace
+
+std::vector<model::DeviceIndex> first_equals(const model::Cluster& cluster,
+                                             const std::vector<model::DeviceProfile>& profiles) {
+  std::vector<model::DeviceIndex> first;
+  if (cluster.size() > kMostCompared) {
+    first.resize(cluster.devices().size());
+    std::iota(first.begin(), first.end(), model::DeviceIndex{0});
+    return first;
+  }
+  const model::Cluster original = model::anonymous(cluster);
+  for (model::DeviceIndex b = 0; b < cluster.size(); ++b) {
+    const auto at = static_cast<std::size_t>(b);
+    first.push_back(b);
+    for (model::DeviceIndex a = 0; a < b; ++a) {
+      const auto other = static_cast<std::size_t>(a);
+      if (first[other] != a || profiles[other] != profiles[at] ||
+          !are_alike(cluster.devices()[other], cluster.devices()[at]))
+        continue;
+      if (model::anonymous(model::with_exchanged(cluster, a, b)) != original) continue;
+      first.back() = a;
+      break;
+    }
+  }
+  return first;
+}
+
+}  // namespace tandem::study
