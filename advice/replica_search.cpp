@@ -195,7 +195,7 @@ class ReplicaSearch {
     std::optional<std::size_t> without;  // the group that has no plan
     for (std::size_t g = 0; g < groups.size() && division.reason.empty(); ++g) {
       if (part[g].empty()) {
-        division.reason = "a replica would have no request";
+        division.reason = "a replica would have no request; give fewer replicas";
         break;
       }
       const Planned& of_group = planned(groups[g], part[g], groups.size() - g);
@@ -224,7 +224,7 @@ class ReplicaSearch {
     std::vector<model::Result> of_each;
     for (const Replica& replica : division.replicas) {
       if (replica.requests.empty()) {
-        division.reason = "a replica would have no request";
+        division.reason = "a replica would have no request; give fewer replicas";
         return;
       }
       of_each.push_back(
