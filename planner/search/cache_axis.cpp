@@ -50,7 +50,7 @@ void walk_cache(const Draft& draft, Alternatives& all) {
     const double seconds = predicted_time(plan, request.objective, request.evaluate);
     return plan.model.cache == model::CacheFormat::f32 ? seconds / kWorthIt : seconds;
   });
-  const Found found = all.plan(next);
+  Found found = all.plan(next);
   all.offer(std::string(to_string(request.model.cache)), [&] { return found; });
   if (found.plan() == nullptr) return;
   all.offer("f32", [&]() -> Found {

@@ -36,7 +36,7 @@ void walk_wire(const Draft& draft, Alternatives& all) {
   const Request& request = next.request;
   all.compare_by(
       [&](const Plan& plan) { return predicted_time(plan, request.objective, request.evaluate); });
-  const Found found = all.plan(next);
+  Found found = all.plan(next);
   all.offer(std::string(to_string(request.wire)), [&] { return found; });
   if (found.plan() == nullptr) return;
   all.offer("f32", [&]() -> Found {
