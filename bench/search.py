@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import subprocess
+import tempfile
 import time
 
 CASES = {
@@ -23,7 +24,13 @@ CASES = {
 
 
 def measured(tandem, words, seconds, timeout):
-    command = [tandem, "plan", *words.split(), "--seconds", seconds, "--json"]
+    with tempfile.TemporaryDirectory() as folder:
+        plan = f"{folder}/plan.json"
+        command = [tandem, "plan", *words.split(), "--seconds", seconds, "--json", "--out", plan]
+        return timed(command, timeout)
+
+
+def timed(command, timeout):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     try:

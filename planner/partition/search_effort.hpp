@@ -58,7 +58,7 @@ class EffortScope {
   SearchEffort* before_;
 };
 
-// What abandon_if_overdue() throws. Not an std::exception: nobody takes it for an error on its way.
+// What abandon_if_overdue() throws. Not an std::exception, so no handler of errors catches it.
 struct SearchAbandoned {};
 
 // While it lives, abandon_if_overdue() of this thread throws once `effort` is overdue. Its owner
