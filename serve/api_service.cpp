@@ -151,7 +151,7 @@ void ApiService::complete(HttpRequest request, std::shared_ptr<HttpReply> reply)
     } catch (const std::exception& fault) {
       const auto* const known = dynamic_cast<const ApiError*>(&fault);
       const ApiError error = known != nullptr ? *known : ApiError(400, fault.what());
-      server_->post([this, weak, error] {
+      server_->post([weak, error] {
         if (const auto own = weak.lock()) refuse(*own->reply, error);
       });
     }

@@ -42,7 +42,13 @@ class ConnectionReply final : public HttpReply {
   ConnectionReply(std::shared_ptr<HttpConnection> connection, std::uint64_t exchange)
       : connection_(std::move(connection)), exchange_(exchange) {}
   // A handler that forgets a request must not leave its client waiting.
-  ~ConnectionReply() override { fail(); }
+  ~ConnectionReply() override {
+    try {
+      fail();
+    } catch (...) {
+      return;  // no memory for a short text: the client's own patience ends it
+    }
+  }
   ConnectionReply(const ConnectionReply&) = delete;
   ConnectionReply& operator=(const ConnectionReply&) = delete;
 
@@ -272,7 +278,10 @@ void HttpConnection::fail_events() {
 
 void HttpConnection::enqueue(std::string bytes) {
   if (state_ == State::closed) return;
-  waiting_ += bytes;
+  if (waiting_.empty())
+    waiting_ = std::move(bytes);
+  else
+    waiting_ += bytes;
   if (complete_) when_gone_ = nullptr;
   if (writing_.empty()) write();
 }
