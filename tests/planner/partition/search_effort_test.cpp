@@ -5,10 +5,10 @@
 namespace tandem::planner::search_effort_test {
 namespace {
 
-const SearchEffort::Limits kLongPast{.seconds = -1.0, .evaluations = {}};
+SearchEffort::Limits long_past() { return {.seconds = -1.0, .evaluations = {}}; }
 
 TEST_CASE("planner/search effort: what takes too long is given up, once there is a plan") {
-  SearchEffort effort(kLongPast);
+  SearchEffort effort(long_past());
   const EffortScope counted(effort);
   const AbandonScope scope(effort);
   count_evaluation();
@@ -22,7 +22,7 @@ TEST_CASE("planner/search effort: what takes too long is given up, once there is
 }
 
 TEST_CASE("planner/search effort: nothing is given up outside a scope, nor by a count") {
-  SearchEffort effort(kLongPast);
+  SearchEffort effort(long_past());
   effort.has_plan();
   { const AbandonScope scope(effort); }
   const EffortScope counted(effort);
