@@ -17,7 +17,7 @@ JOBS ?= $(shell nproc)
 BUILD_PACKAGES := g++ cmake ninja-build ccache lld pkg-config libsimgrid-dev libboost-dev \
   libboost-program-options-dev libeigen3-dev libhwy-dev libpugixml-dev nlohmann-json3-dev \
   libssl-dev libsentencepiece-dev libpcre2-dev libicu-dev liburing-dev \
-  libavahi-client-dev libbotan-2-dev doctest-dev libbenchmark-dev
+  libavahi-client-dev libbotan-2-dev libedit-dev doctest-dev libbenchmark-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) python3 python3-numpy python3-matplotlib
 # A BLAS, too: with the reference, on which PyTorch stands otherwise, its double precision takes several times as long.
 TEST_PACKAGES := $(DEMO_PACKAGES) python3-torch libopenblas0-serial python3-scipy python3-sentencepiece python3-regex python3-jinja2 glpk-utils
@@ -26,7 +26,7 @@ CHECK_PACKAGES := $(TEST_PACKAGES) $(ARM64_PACKAGES) qemu-user-static clang-form
   libclang-rt-16-dev
 # Headers and libraries of a board. libsentencepiece-dev of two architectures cannot be installed side by side.
 ARM64_SYSROOT_PACKAGES := libc6-dev,libstdc++-12-dev,libboost-dev,libboost-program-options-dev,libeigen3-dev,libhwy-dev,$\
-  nlohmann-json3-dev,libssl-dev,libsentencepiece-dev,libpcre2-dev,libicu-dev,liburing-dev,libavahi-client-dev,libbotan-2-dev,doctest-dev
+  nlohmann-json3-dev,libssl-dev,libsentencepiece-dev,libpcre2-dev,libicu-dev,liburing-dev,libavahi-client-dev,libbotan-2-dev,libedit-dev,doctest-dev
 
 # $(call install,PACKAGES): apt-get install of those that are missing; silent when none is.
 define install

@@ -25,6 +25,21 @@ constexpr std::size_t kMostSwapped = 8;  // of more, none is exchanged for anoth
 
 }  // namespace
 
+std::vector<double> device_rates(const Question& question) {
+  const Request& request = question.request;
+  const Plan outline{.strategy = "tensor",
+                     .partition = {},
+                     .allreduce = {},
+                     .model = request.model,
+                     .cluster = request.cluster,
+                     .workload = question.served
+                                     ? planner::typical_workload(question.served->requests)
+                                     : request.workload,
+                     .devices = {},
+                     .profiles = profiles_of(request)};
+  return planner::capacities(outline);
+}
+
 DeviceMoves::DeviceMoves(const Question& question, std::vector<DeviceIndex> first_equal)
     : question_(&question), first_equal_(std::move(first_equal)) {
   const Request& request = question.request;
@@ -44,18 +59,7 @@ DeviceMoves::DeviceMoves(const Question& question, std::vector<DeviceIndex> firs
   }
   slowest_first_.resize(request.cluster.devices().size());
   std::iota(slowest_first_.begin(), slowest_first_.end(), DeviceIndex{0});
-  const Plan outline{.strategy = "tensor",
-                     .partition = {},
-                     .allreduce = {},
-                     .model = request.model,
-                     .cluster = request.cluster,
-                     .workload = question.served
-                                     ? planner::typical_workload(question.served->requests)
-                                     : request.workload,
-                     .devices = {},
-                     .profiles = profiles_of(request)};
-  rates_ = planner::capacities(outline);
-  const std::vector<double>& rates = rates_;
+  const std::vector<double> rates = device_rates(question);
   std::ranges::stable_sort(slowest_first_, [&](DeviceIndex a, DeviceIndex b) {
     return rates[static_cast<std::size_t>(a)] < rates[static_cast<std::size_t>(b)];
   });
@@ -64,7 +68,7 @@ DeviceMoves::DeviceMoves(const Question& question, std::vector<DeviceIndex> firs
   for (const DeviceIndex d : slowest_first_) {
     if (d == first_master_) continue;
     latencies[static_cast<std::size_t>(d)] =
-        outline.cluster.route(d, first_master_).latency.value();
+        request.cluster.route(d, first_master_).latency.value();
   }
   nearest_last_ = slowest_first_;
   std::ranges::stable_sort(nearest_last_, [&](DeviceIndex a, DeviceIndex b) {

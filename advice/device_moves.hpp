@@ -10,13 +10,14 @@
 
 namespace tandem::study {
 
+// Returns the rates of computing by DeviceIndex (planner::capacities).
+[[nodiscard]] std::vector<double> device_rates(const Question& question);
+
 class DeviceMoves {
  public:
   // `question` outlives it; `first_equal`: first_equals() of its cluster.
   DeviceMoves(const Question& question, std::vector<model::DeviceIndex> first_equal);
 
-  // Of computing, by DeviceIndex (planner::capacities).
-  [[nodiscard]] const std::vector<double>& rates() const { return rates_; }
   // All devices, by the rate at which they compute.
   [[nodiscard]] const std::vector<model::DeviceIndex>& slowest_first() const {
     return slowest_first_;
@@ -46,7 +47,6 @@ class DeviceMoves {
                                                      const Setting& without) const;
 
   const Question* question_;
-  std::vector<double> rates_;
   std::vector<model::DeviceIndex> slowest_first_;
   std::vector<model::DeviceIndex> nearest_last_;
   model::DeviceIndex first_master_ = 0;

@@ -30,7 +30,7 @@ constexpr std::size_t kMostRegrouped = 8;  // of more devices, none changes its 
 class ReplicaSearch {
  public:
   explicit ReplicaSearch(const ReplicaQuestion& asked)
-      : asked_(&asked), effort_(asked.limits), rates_(DeviceMoves(asked.question).rates()) {}
+      : asked_(&asked), effort_(asked.limits), rates_(device_rates(asked.question)) {}
 
   ReplicaChoice run() {
     const auto devices = static_cast<std::int64_t>(rates_.size());
