@@ -24,7 +24,7 @@ using planner::InferenceRequest;
 
 constexpr const char* kList = "replicas.json";
 constexpr const char* kSchema = "tandem.replicas/1";
-constexpr const char* kRemedy = "plan again with 'tandem plan --replicas'";
+constexpr const char* kPlanReplicas = "plan again with 'tandem plan --replicas'";
 constexpr std::size_t kMostReplicas = 1024;
 
 // The lines of `workload` by the id of their request.
@@ -83,7 +83,7 @@ ReplicaFolder read_replica_folder(const fs::path& folder) {
                 ", expected a plan, or a folder that 'tandem plan --replicas' wrote; a folder of "
                 "weights is given by --weights");
   const std::string text = read_file(list);
-  const model::JsonDocument document(text, list.string(), kRemedy);
+  const model::JsonDocument document(text, list.string(), kPlanReplicas);
   const model::JsonValue root = document.root();
   root.expect_keys({"schema", "dispatch", "replicas"});
   if (root.at("schema").text() != kSchema) root.at("schema").fail('"' + std::string(kSchema) + '"');
@@ -101,9 +101,9 @@ ReplicaFolder read_replica_folder(const fs::path& folder) {
     const std::string plan = read_file(path);
     if (model::sha256_hex(plan) != one.at("sha256").text())
       throw Error(path.string() + ": not the plan that " + list.string() + " was written with; " +
-                  kRemedy);
+                  kPlanReplicas);
     planner::PlanFile file = planner::parse_plan_file(plan, path.string());
-    if (!file.service) throw Error(path.string() + ": a plan for one request; " + kRemedy);
+    if (!file.service) throw Error(path.string() + ": a plan for one request; " + kPlanReplicas);
     const planner::PlannedService& service = *file.service;
     const std::size_t own =
         service.samples > 0 ? static_cast<std::size_t>(service.samples) : service.requests.size();

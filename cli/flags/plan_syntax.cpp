@@ -10,8 +10,8 @@
 #include "cli/flags/loss.hpp"
 #include "cli/flags/platform_flags.hpp"
 #include "cli/flags/prompt.hpp"
+#include "cli/flags/replica_flags.hpp"
 #include "cli/flags/workload_flags.hpp"
-#include "cli/replica_answers.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/common/lowering.hpp"
 

@@ -7,7 +7,7 @@
 namespace tandem::planner {
 namespace {
 
-std::size_t pick(std::span<const ReplicaLoad> loads) {
+std::size_t pick_earliest(std::span<const ReplicaLoad> loads) {
   const auto end_s = [](const ReplicaLoad& load) { return load.backlog_s + load.work_s; };
   return static_cast<std::size_t>(std::ranges::min_element(loads, {}, end_s) - loads.begin());
 }
@@ -17,7 +17,7 @@ std::size_t pick(std::span<const ReplicaLoad> loads) {
 Dispatch least_work_dispatch() {
   return {.name = "least-work",
           .summary = "the replica with the least predicted work, the request's included",
-          .pick = pick};
+          .pick = pick_earliest};
 }
 
 }  // namespace tandem::planner
