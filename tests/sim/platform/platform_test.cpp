@@ -184,7 +184,7 @@ std::vector<Bad> bad_files() {
       {"core 1.5", with_host("<host id=\"a\" speed=\"1Gf\" core=\"1.5\"/>"), 5, "core=\"1.5\""},
       {"core beyond bounds", with_host("<host id=\"a\" speed=\"1Gf\" core=\"99999999999999\"/>"), 5,
        "core="},
-      {"changing speed", with_host("<host id=\"a\" speed=\"1Gf\" speed_file=\"x\"/>"), 5,
+      {"changing speed", with_host("<host id=\"a\" speed=\"1Gf\" speed_file=\"no-such-speeds\"/>"), 5,
        "speed_file"},
       {"unknown prop of ours", with_props("<prop id=\"tandem:memroy\" value=\"1GB\"/>"), 5,
        "tandem:memory"},
