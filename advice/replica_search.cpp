@@ -59,7 +59,7 @@ class ReplicaSearch {
     return sum;
   }
 
-  // Deals `units` into `count` groups: the fastest first, each to the slowest group.
+  // Returns `units` in `count` groups: the fastest first, each to the slowest group.
   [[nodiscard]] Groups dealt(std::vector<Group> units, std::size_t count) const {
     std::ranges::stable_sort(units, std::greater<>(),
                              [&](const Group& unit) { return rate_of(unit); });

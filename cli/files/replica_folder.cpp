@@ -79,9 +79,9 @@ ReplicaFolder read_replica_folder(const fs::path& folder) {
   const fs::path list = folder / kList;
   std::error_code ignored;
   if (!fs::exists(list, ignored))
-    throw Error("'" + folder.string() + "': a folder without " + kList +
-                ", expected a plan, or a folder that 'tandem plan --replicas' wrote; a folder of "
-                "weights is given by --weights");
+    throw Error("argument plan.json: '" + folder.string() +
+                "': a folder, expected a plan, or a folder with " + kList +
+                ", which 'tandem plan --replicas' writes; weights are given by --weights");
   const std::string text = read_file(list);
   const model::JsonDocument document(text, list.string(), kPlanReplicas);
   const model::JsonValue root = document.root();

@@ -29,7 +29,7 @@ struct Replica {
   [[nodiscard]] std::vector<InferenceRequest> part(std::span<const InferenceRequest> all) const;
 };
 
-// Returns why the replicas are not independent, naming a link that messages of two of them pass;
+// Returns why the replicas depend on one another, with a link that messages of two of them pass;
 // empty if there is none. Links on which nobody shares bandwidth (FATPIPE) do not count.
 [[nodiscard]] std::string shared_link(std::span<const Replica> replicas);
 

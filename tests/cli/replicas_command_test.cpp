@@ -125,9 +125,10 @@ TEST_CASE("cli/replicas: what makes no sense is refused in one line") {
 
 TEST_CASE("cli/replicas: a folder that is not as it was written is refused") {
   const Counter bench;
-  check_refused(bench, {"simulate", "tiny"}, 1, "a folder without replicas.json");
+  check_refused(bench, {"simulate", "tiny"}, 1,
+                "a folder, expected a plan, or a folder with replicas.json");
   check_refused(bench, {"run", "tiny", "--weights", "tiny", "--emulate"}, 1,
-                "a folder without replicas.json");
+                "a folder, expected a plan, or a folder with replicas.json");
   bench.plan({"--samples", "4", "--prompt-tokens", "5", "--new-tokens", "4", "--replicas", "2"});
   check_refused(bench, {"run", "folder", "--weights", "tiny"}, 2, "expected '--emulate'");
   check_refused(bench, {"simulate", "folder", "--policy", "static"}, 2, "simulate that plan");
