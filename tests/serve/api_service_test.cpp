@@ -86,17 +86,24 @@ struct Home {
 
 struct Serving {
   explicit Serving(const Home& home, std::size_t queue = 64, const std::string& token = {},
-                   const serve::HttpLimits& http = {})
+                   const serve::HttpLimits& http = {}, const serve::Prediction& prediction = {})
       : service(
             std::get<planner::LiveService>(planner::service_here(home.model, model::Bytes{4e9}))),
         desk(*home.tokenizer, home.model, exec::stop_tokens(service.plan, *home.tokenizer),
              {.capacity = service.capacity, .chunk = service.chunk, .queue = queue}),
+        board(service.plan,
+              {.model = "tiny",
+               .chats = true,
+               .policy = "continuous",
+               .together = 4,
+               .devices = "this machine"},
+              prediction),
         api({.model = "tiny",
              .listening = "127.0.0.1",
              .token = token,
              .chat = exec::read_model_chat(home.weights()),
              .vocabulary = home.model.vocab},
-            *home.tokenizer, desk),
+            *home.tokenizer, desk, board),
         server({.host = "127.0.0.1", .port = 0}, api, http) {
     api.use(server);
     thread = std::thread([this] { server.run(); });
@@ -134,6 +141,7 @@ struct Serving {
   }
   planner::LiveService service;
   exec::RequestDesk desk;
+  serve::ClusterBoard board;
   serve::ApiService api;
   serve::HttpServer server;
   std::thread thread;
