@@ -1,20 +1,18 @@
 // Requests to the server that this page is from, with its token if it asks for one.
 
 const find = (id) => document.getElementById(id);
-const kUnreachable = 'The server cannot be reached.';
 const kKey = 'tandem-token';
-let waiting = [];  // for a token that is being asked for
+let waiting = [];      // for a token that is being asked for
+let declined = false;  // whether the user closed that dialog
 
-function headers() {
-  const token = sessionStorage.getItem(kKey);
+function headers(token) {
   const all = {'Content-Type': 'application/json'};
   if (token) all.Authorization = 'Bearer ' + token;
   return all;
 }
 
-// Returns after the user has given a token.
-function askForToken() {
-  const note = sessionStorage.getItem(kKey) ? 'The server refused the token that was given.' : '';
+// Returns once the user has given a token, or closed the dialog.
+function askForToken(note) {
   if (!find('login').open) {
     find('login-note').textContent = note;
     find('login').showModal();
@@ -26,34 +24,41 @@ find('login-form').addEventListener('submit', (event) => {
   event.preventDefault();
   sessionStorage.setItem(kKey, find('token').value.trim());
   find('token').value = '';
-  find('login').close();
+  find('login').close('given');
 });
 find('login').addEventListener('close', () => {
+  declined = find('login').returnValue !== 'given';
+  find('login').returnValue = '';
   for (const resolve of waiting.splice(0)) resolve();
 });
 
-// Returns a reply with status 200. Throws an Error with a text for the user; 'AbortError' if `signal` stopped it.
+async function messageOf(reply) {
+  try {
+    return (await reply.json()).error.message;
+  } catch {
+    return `The server answered with HTTP status ${reply.status}.`;  // not of the API
+  }
+}
+
+// Returns a reply with status 200. Throws an Error with a text for the user; an AbortError if `signal` stopped it. After the user
+// has closed the dialog for the token, only requests with a body open it again.
 async function ask(path, body, signal) {
-  for (let asked = false;; asked = true) {
+  if (body) declined = false;
+  for (;;) {
+    const token = sessionStorage.getItem(kKey);
     let reply;
     try {
       const options = body ? {method: 'POST', body: JSON.stringify(body)} : {};
-      reply = await fetch(path, {...options, headers: headers(), signal});
+      reply = await fetch(path, {...options, headers: headers(token), signal});
     } catch (error) {
       if (error.name === 'AbortError') throw error;
-      throw new Error(kUnreachable);
+      throw new Error('The server cannot be reached.');
     }
     if (reply.ok) return reply;
-    const token = sessionStorage.getItem(kKey);
-    if (reply.status === 401) {
-      await askForToken();
-      if (sessionStorage.getItem(kKey) !== token || !asked) continue;
-    }
-    let message = `The server answered with HTTP status ${reply.status}.`;
-    try {
-      message = (await reply.json()).error.message;
-    } catch { /* not of the API */ }
-    throw new Error(message);
+    if (reply.status !== 401 || declined) throw new Error(await messageOf(reply));
+    if (sessionStorage.getItem(kKey) !== token) continue;  // another request has got one since
+    await askForToken(token ? 'The server refused the token that was given.' : '');
+    if (declined) throw new Error(await messageOf(reply));
   }
 }
 
