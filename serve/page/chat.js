@@ -72,7 +72,8 @@ async function answer(asked) {
       if (!more) return;
       first ||= performance.now();
       text += more;
-      follow(() => turn.append(more));  // a text node
+      // A text node. Models begin with a space.
+      follow(() => turn.append(text === more ? more.trimStart() : more));
     });
     if (usage) note = describe(usage, begin, first || performance.now(), performance.now());
     if (reason === 'length') note += '. The answer ends at its limit of tokens.';

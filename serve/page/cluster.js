@@ -25,6 +25,8 @@ function time(seconds) {
   return seconds < 0.9995 ? `${+(seconds * 1000).toPrecision(3)} ms` : `${+seconds.toPrecision(3)} s`;
 }
 
+const lengths = ({prompt_tokens, new_tokens}) => `${prompt_tokens}\u00a0+\u00a0${new_tokens}`;
+
 function draw(cluster) {
   const count = cluster.devices.filter((device) => device.weights_share > 0).length;
   const kind = {emulated: 'emulated ', real: ''}[cluster.devices_are];
@@ -72,11 +74,11 @@ function update(cluster) {
   find('finished').textContent = live.finished;
   find('prediction-note').textContent = predictionText(cluster);
   const rows = requests.map(({measured, predicted}) => row(
-    `${measured.prompt_tokens} + ${measured.new_tokens}${measured.shared ? ' *' : ''}`,
+    lengths(measured) + (measured.shared ? '\u00a0*' : ''),
     time(predicted?.ttft_s), time(measured.ttft_s), time(predicted?.token_latency_s), time(measured.token_latency_s)));
   if (prediction.plan) {
     const {plan} = prediction;
-    rows.push(row(`plan: ${plan.prompt_tokens} + ${plan.new_tokens}`, time(plan.ttft_s), '', time(plan.token_latency_s), ''));
+    rows.push(row(`plan: ${lengths(plan)}`, time(plan.ttft_s), '', time(plan.token_latency_s), ''));
   }
   find('times').tBodies[0].replaceChildren(...rows.reverse());
   find('times').hidden = !rows.length;

@@ -2,7 +2,8 @@
 
 const kWidth = 400;
 const kBox = {x: 150, width: 246, height: 66, gap: 14};
-const kRouter = {x: 30, step: 44, radius: 9};
+const kRouter = {x: 14, step: 26, radius: 9};
+const kBend = 74;  // x from which edges run level to a device, between the two lines of their label
 const kMostLabels = 16;  // edges with labels; more would hide one another
 
 function make(name, attributes, ...children) {
@@ -21,24 +22,22 @@ const bytes = (value) => quantity(value, ['B', 'KiB', 'MiB', 'GiB', 'TiB'], 1024
 const bits = (value) => quantity(8 * value, ['bps', 'kbps', 'Mbps', 'Gbps', 'Tbps'], 1000);
 const milliseconds = (seconds) => `${+(seconds * 1000).toPrecision(2)} ms`;
 
-// "layers 1–4, 9–12", numbered from 1.
+// "layers 1–4, 9–12", numbered from 1; "layer 3".
 function runs(name, ranges) {
   const list = ranges.map(([first, last]) => first === last ? `${first + 1}` : `${first + 1}–${last + 1}`);
-  return `${name} ${list.join(', ')}`;
+  const one = ranges.length === 1 && ranges[0][0] === ranges[0][1];
+  return `${name}${one ? '' : 's'} ${list.join(', ')}`;
 }
 
-// What a device holds, in words. `most`: ends of the longest ranges of all devices.
+// What a device holds, in words. `most`: the number of heads.
 function holds(device, cluster, most) {
   const parts = [];
   const {layers} = device;
   if (layers.length === 1 && layers[0][0] === 0 && layers[0][1] === cluster.layers - 1) parts.push('all layers');
-  else if (layers.length) parts.push(runs('layers', layers));
-  for (const key of ['heads', 'columns']) {
-    const range = device[key];
-    if (!layers.length || (range && range[0] === 0 && range[1] === most[key])) continue;
-    if (key === 'columns') continue;  // follows the heads' share nearly always; the share of weights tells it
-    parts.push(range ? runs(key, [[range[0], range[1] - 1]]) : 'no heads');
-  }
+  else if (layers.length) parts.push(runs('layer', layers));
+  const {heads} = device;
+  if (layers.length && !heads) parts.push('no heads');
+  else if (layers.length && heads[1] - heads[0] < most) parts.push(runs('head', [[heads[0], heads[1] - 1]]));
   return parts.length ? parts.join(', ') : device.weights_share > 0 ? 'embedding or head only' : 'not used';
 }
 
@@ -70,8 +69,7 @@ function describe(cluster, most) {
 
 // Returns an <svg> of what /v1/cluster answers.
 function drawTopology(cluster) {
-  const ends = (key) => Math.max(0, ...cluster.devices.map((device) => device[key]?.[1] ?? 0));
-  const most = {heads: ends('heads'), columns: ends('columns')};
+  const most = Math.max(0, ...cluster.devices.map(({heads}) => heads?.[1] ?? 0));
   const top = (i) => 4 + i * (kBox.height + kBox.gap);
   const places = new Map(cluster.devices.map((device, i) => [device.name, {x: kBox.x, y: top(i) + kBox.height / 2}]));
   const isDevice = new Set(places.keys());
@@ -88,10 +86,11 @@ function drawTopology(cluster) {
   for (const edge of cluster.edges) {
     const [a, b] = [edge.from, edge.to].map((name) => places.get(name));
     const own = edge.links.map((name) => links.get(name));
-    const bend = isDevice.has(edge.from) && isDevice.has(edge.to) ? kRouter.x + 50 : (a.x + b.x) / 2;
+    const bends = [edge.from, edge.to].map((name) => isDevice.has(name) ? kBend : places.get(name).x);
+    const middle = isDevice.has(edge.from) && isDevice.has(edge.to) ? kRouter.x : (bends[0] + bends[1]) / 2;
     edges.append(make('path', {
       class: 'edge' + (own.some((link) => link.shared) ? ' shared' : ''),
-      d: `M${a.x} ${a.y} C${bend} ${a.y} ${bend} ${b.y} ${b.x} ${b.y}`}));
+      d: `M${a.x} ${a.y} H${bends[0]} C${middle} ${a.y} ${middle} ${b.y} ${bends[1]} ${b.y} H${b.x}`}));
     const end = isDevice.has(edge.from) ? a : isDevice.has(edge.to) ? b : null;
     if (!end || !own.length || cluster.edges.length > kMostLabels) continue;
     const rate = Math.min(...own.map((link) => link.bandwidth_bytes_per_s));
@@ -105,7 +104,7 @@ function drawTopology(cluster) {
     return make('g', {}, make('title', {}, name), make('circle', {class: 'router', cx: x, cy: y, r: kRouter.radius}));
   });
   const height = top(cluster.devices.length);
-  return make('svg', {viewBox: `0 0 ${kWidth} ${height}`, role: 'img', 'aria-label': describe(cluster, most)},
+  return make('svg', {viewBox: `${cluster.edges.length ? 0 : kBox.x - 2} 0 ${kWidth} ${height}`, role: 'img', 'aria-label': describe(cluster, most)},
     edges, labels, ...routers, ...cluster.devices.map((device, i) => deviceBox(device, cluster, most, top(i))));
 }
 

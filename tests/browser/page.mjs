@@ -84,13 +84,15 @@ async function talks(browser, url) {
   await settled(page);
   expect('a system prompt and all turns are sent', JSON.stringify(bodies[1].messages.map(({role}) => role)) ===
     '["system","user","assistant","user"]');
-  expect('the answer is the history', bodies[1].messages[2].content === answer);
+  expect('the answer is the history', bodies[1].messages[2].content.trimStart() === answer);
   await page.waitForFunction(() => document.querySelectorAll('#times tbody tr').length === 3 &&
     [...document.querySelectorAll('#times tbody td:nth-child(2)')].every((cell) => cell.textContent !== '–'), {timeout: kPatience});
   expect('both requests have times beside predictions', true);
   await shot(page, 'light');
   await page.emulateMediaFeatures(kMode('dark'));
+  await page.click('#settings summary');
   await shot(page, 'dark');
+  await page.click('#settings summary');
   return page;
 }
 

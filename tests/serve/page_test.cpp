@@ -105,7 +105,8 @@ TEST_CASE("serve/page: the recent rate counts each token for the length of the w
   for (int i = 0; i < 200; ++i) board.add_token(begin + i * kGap);
   const Clock::time_point end = begin + 199 * kGap;
   CHECK(board.rate(end) == doctest::Approx(10.0));
-  CHECK(board.rate(end + ClusterBoard::kWindow / 2) == doctest::Approx(5.0).epsilon(0.05));
+  CHECK(board.rate(end + std::chrono::milliseconds(ClusterBoard::kWindow) / 2) ==
+        doctest::Approx(5.0).epsilon(0.05));
   CHECK(board.rate(end + 2 * ClusterBoard::kWindow) == 0.0);
 }
 
