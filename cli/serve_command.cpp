@@ -77,7 +77,8 @@ serve::ClusterFacts facts_of(const ServiceJob& job, const serve::ApiOptions& api
           .together = together_of(job),
           .devices = job.emulates ? "emulated"
                      : job.hosts  ? "real"
-                                  : "this machine"};
+                                  : "this machine",
+          .dilation = job.dilation};
 }
 
 std::string text_of(const ServiceJob& job, const exec::RequestDesk& desk) {

@@ -35,6 +35,7 @@ Json times_or_null(const std::optional<RequestTimes>& times) {
 ClusterBoard::ClusterBoard(const planner::Plan& plan, const ClusterFacts& facts,
                            Prediction prediction)
     : fixed_(cluster_json(plan, facts)),
+      dilation_(facts.dilation),
       planned_(plan.workload),
       prediction_(std::move(prediction)) {}
 
@@ -60,7 +61,9 @@ double ClusterBoard::rate(Clock::time_point now) const {
 
 void ClusterBoard::add_request(const RequestTimes& measured) {
   const std::lock_guard lock(mutex_);
-  entries_.push_back({.number = next_++, .measured = measured});
+  Entry& entry = entries_.emplace_back(Entry{.number = next_++, .measured = measured});
+  entry.measured.ttft_s /= dilation_;
+  if (auto& latency = entry.measured.token_latency_s) *latency /= dilation_;
   if (entries_.size() > kRequests) entries_.pop_front();
 }
 
@@ -106,9 +109,12 @@ std::string ClusterBoard::json(const exec::RequestDesk::Counts& counts, Clock::t
   const std::lock_guard lock(mutex_);
   ask_for_predictions();
   Json json = fixed_;
-  json["live"] = {{"open", counts.under_way},    {"waiting", counts.waiting},
-                  {"tokens_per_s", rate(now)},   {"window_s", kWindow.count()},
-                  {"finished", counts.finished}, {"cancelled", counts.cancelled}};
+  json["live"] = {{"open", counts.under_way},
+                  {"waiting", counts.waiting},
+                  {"tokens_per_s", rate(now) * dilation_},
+                  {"window_s", kWindow.count()},
+                  {"finished", counts.finished},
+                  {"cancelled", counts.cancelled}};
   const std::string& reason = prediction_.predict ? failure_ : prediction_.reason;
   json["prediction"] = {{"available", reason.empty()},
                         {"reason", reason.empty() ? Json() : Json(reason)},

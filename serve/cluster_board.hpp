@@ -53,12 +53,13 @@ class ClusterBoard {
 
   // A token was generated, at `now`.
   void add_token(Clock::time_point now);
-  // A request has ended.
+  // A request has ended; times by the clock.
   void add_request(const RequestTimes& measured);
 
-  // Returns tokens a second over the last kWindow.
+  // Returns tokens a second over the last kWindow, by the clock.
   [[nodiscard]] double rate(Clock::time_point now) const;
-  // Returns cluster_json with
+  // Returns cluster_json with the following, whose times and rates are in emulated time where
+  // devices are emulated: those by the clock without the dilation.
   //   live        {open, waiting, tokens_per_s, window_s, finished, cancelled}: `waiting` of the
   //               open have no token yet: they wait for others, or their prompts are being read
   //   prediction  {available, reason, plan}: `plan` is that of the plan's own request, or null
@@ -83,6 +84,7 @@ class ClusterBoard {
                const std::function<void(const RequestTimes&)>& keep);
 
   nlohmann::ordered_json fixed_;
+  double dilation_;
   planner::Workload planned_;
   Prediction prediction_;
   std::deque<Tokens> recent_;

@@ -48,7 +48,8 @@ Json cluster_json(const planner::Plan& plan, const ClusterFacts& facts) {
   Json json{{"model", facts.model},         {"chats", facts.chats},
             {"strategy", plan.strategy},    {"policy", facts.policy},
             {"together", facts.together},   {"platform", plan.cluster.name()},
-            {"devices_are", facts.devices}, {"layers", plan.model.layers}};
+            {"devices_are", facts.devices}, {"dilation", facts.dilation},
+            {"layers", plan.model.layers}};
   double all_weights = 0.0;
   for (const planner::DevicePlan& device : plan.devices)
     all_weights += model::weight_bytes(plan.model, device.share);

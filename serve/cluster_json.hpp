@@ -16,10 +16,11 @@ struct ClusterFacts {
   std::string policy{};       // planner::Policy::name
   std::int64_t together = 1;  // most requests that share steps
   std::string devices{};      // "this machine", "emulated" or "real"
+  double dilation = 1.0;      // emulated time passes so many times more slowly
 };
 
 // Returns the part of /v1/cluster that does not change while the server runs:
-//   model, chats, strategy, policy, together, platform, devices_are
+//   model, chats, strategy, policy, together, platform, devices_are, dilation
 //   devices  [{name, is_master, layers: [[first, last], ...], heads, columns, vocabulary: [begin,
 //            end) or null where it holds all or none, embedding, head, weights_share, streams,
 //            memory_bytes: {weights, kv_cache, activations, buffers, program, total},

@@ -33,7 +33,9 @@ function draw(cluster) {
   find('cluster-title').textContent = kind === undefined ? 'This machine alone'
     : `${count} ${kind}device${count === 1 ? '' : 's'} of ${cluster.platform}`;
   find('cluster-facts').textContent = `Strategy ${cluster.strategy}, policy ${cluster.policy}, ` +
-    (cluster.together === 1 ? 'one request at a time' : `up to ${cluster.together} requests at once`);
+    (cluster.together === 1 ? 'one request at a time' : `up to ${cluster.together} requests at once`) +
+    (cluster.dilation > 1 ? `. Emulated time passes ${cluster.dilation.toFixed(2)} times more slowly than the clock; ` +
+      'times and rates below are in emulated time' : '');
   find('topology').replaceChildren(drawTopology(cluster));
   find('links').tBodies[0].replaceChildren(...cluster.links.map((link) => row(
     link.name, bits(link.bandwidth_bytes_per_s), milliseconds(link.latency_s), link.shared ? 'shared' : 'switched')));

@@ -36,7 +36,7 @@ function holds(device, cluster, most) {
   if (layers.length === 1 && layers[0][0] === 0 && layers[0][1] === cluster.layers - 1) parts.push('all layers');
   else if (layers.length) parts.push(runs('layer', layers));
   const {heads} = device;
-  if (layers.length && !heads) parts.push('no heads');
+  if (layers.length && !heads) parts.push('FFN only');
   else if (layers.length && heads[1] - heads[0] < most) parts.push(runs('head', [[heads[0], heads[1] - 1]]));
   return parts.length ? parts.join(', ') : device.weights_share > 0 ? 'embedding or head only' : 'not used';
 }
@@ -67,8 +67,23 @@ function describe(cluster, most) {
     `${holds(device, cluster, most)}`).join('; ');
 }
 
+// `cluster` without routers that lead to no device of it.
+function pruned(cluster) {
+  const devices = new Set(cluster.devices.map(({name}) => name));
+  let {routers, edges} = cluster;
+  for (;;) {
+    const degree = (name) => edges.filter(({from, to}) => from === name || to === name).length;
+    const kept = routers.filter((name) => degree(name) > 1);
+    if (kept.length === routers.length) return {...cluster, routers, edges};
+    const names = new Set([...devices, ...kept]);
+    routers = kept;
+    edges = edges.filter(({from, to}) => names.has(from) && names.has(to));
+  }
+}
+
 // Returns an <svg> of what /v1/cluster answers.
-function drawTopology(cluster) {
+function drawTopology(all) {
+  const cluster = pruned(all);
   const most = Math.max(0, ...cluster.devices.map(({heads}) => heads?.[1] ?? 0));
   const top = (i) => 4 + i * (kBox.height + kBox.gap);
   const places = new Map(cluster.devices.map((device, i) => [device.name, {x: kBox.x, y: top(i) + kBox.height / 2}]));

@@ -158,6 +158,20 @@ TEST_CASE("serve/page: the last requests, each beside the prediction of its own 
   CHECK(calls == static_cast<int>(ClusterBoard::kRequests) + 1);  // each once
 }
 
+TEST_CASE("serve/page: emulated time that passes more slowly is taken out") {
+  serve::ClusterFacts facts = kFacts;
+  facts.dilation = 4.0;
+  ClusterBoard board(tiny_plan(), facts, {});
+  board.add_request({.prompt_tokens = 1, .new_tokens = 2, .ttft_s = 2.0, .token_latency_s = 0.5});
+  const Clock::time_point now = Clock::now();
+  board.add_token(now);
+  const json all = json::parse(board.json({}, now));
+  CHECK(all["dilation"] == 4.0);
+  CHECK(all["requests"][0]["measured"]["ttft_s"] == 0.5);
+  CHECK(all["requests"][0]["measured"]["token_latency_s"] == 0.125);
+  CHECK(all["live"]["tokens_per_s"] == doctest::Approx(4.0 * 0.2));
+}
+
 TEST_CASE("serve/page: a prediction that fails gives its reason") {
   ClusterBoard board(tiny_plan(), kFacts,
                      {.predict = [](std::int64_t, std::int64_t) -> RequestTimes {
