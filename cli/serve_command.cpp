@@ -33,11 +33,10 @@ Syntax serve_syntax() {
       .command = "serve",
       .summary =
           "Answers OpenAI's API over HTTP (/v1/chat/completions, /v1/completions, /v1/models,\n"
-          "/v1/cluster, /health, /metrics), and a page for browsers (/), several requests at once, "
-          "until Ctrl-C. Without a plan this "
-          "machine\n"
-          "serves the model alone in the memory that is available now. Exit code 3, with the\n"
-          "reason, if that is too little.",
+          "/v1/cluster, /health, /metrics), several requests at once, until Ctrl-C; the page for\n"
+          "browsers at / has a chat and the cluster. Without a plan this machine serves the model\n"
+          "alone in the memory that is available now. Exit code 3, with the reason, if that is\n"
+          "too little.",
       .positionals = {"[plan.json]"},
       .flags = {{"listen", "HOST:PORT",
                  "where to listen, on this machine only; port 0: any free one [127.0.0.1:8080]"},
