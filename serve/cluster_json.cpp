@@ -1,6 +1,7 @@
 #include "serve/cluster_json.hpp"
 
 #include <cstddef>
+#include <utility>
 
 #include "model/base/range.hpp"
 
