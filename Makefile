@@ -24,6 +24,8 @@ TEST_PACKAGES := $(DEMO_PACKAGES) python3-torch libopenblas0-serial python3-scip
 ARM64_PACKAGES := $(BUILD_PACKAGES) mmdebstrap g++-aarch64-linux-gnu
 CHECK_PACKAGES := $(TEST_PACKAGES) $(ARM64_PACKAGES) qemu-user-static clang-format-14 clang-tidy-14 clang-16 \
   libclang-rt-16-dev
+# Another Node than that of Debian conflicts with its npm.
+PAGE_PACKAGES := $(DEMO_PACKAGES) chromium fonts-dejavu-core $(if $(shell command -v npm),,nodejs npm)
 # Headers and libraries of a board. libsentencepiece-dev of two architectures cannot be installed side by side.
 ARM64_SYSROOT_PACKAGES := libc6-dev,libstdc++-12-dev,libboost-dev,libboost-program-options-dev,libeigen3-dev,libhwy-dev,$\
   nlohmann-json3-dev,libssl-dev,libsentencepiece-dev,libpcre2-dev,libicu-dev,liburing-dev,libavahi-client-dev,libbotan-2-dev,libedit-dev,doctest-dev
@@ -41,7 +43,7 @@ if (($${#missing[@]})); then \
 fi
 endef
 
-.PHONY: help demo demo-short study test bench fuzz build build-all reference packages arm64-sysroot arm64 check-packages clean
+.PHONY: help demo demo-short study test bench fuzz build build-all reference packages arm64-sysroot arm64 check-packages check-page-packages clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST)) | sed -n '1,/^$$/p'
@@ -108,6 +110,9 @@ arm64: arm64-sysroot
 
 check-packages:
 	@$(call install,$(CHECK_PACKAGES))
+
+check-page-packages:
+	@$(call install,$(PAGE_PACKAGES))
 
 clean:
 	rm -rf build out

@@ -12,6 +12,7 @@
 #include "cli/flags/commands.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/service_flags.hpp"
+#include "cli/flags/service_prediction.hpp"
 #include "cli/views/interruption.hpp"
 #include "cli/views/line_log.hpp"
 #include "exec/serve/live_session.hpp"
@@ -21,6 +22,7 @@
 #include "model/base/error.hpp"
 #include "serve/access.hpp"
 #include "serve/api_service.hpp"
+#include "serve/cluster_board.hpp"
 #include "serve/http_server.hpp"
 
 namespace tandem::cli {
@@ -31,10 +33,10 @@ Syntax serve_syntax() {
       .command = "serve",
       .summary =
           "Answers OpenAI's API over HTTP (/v1/chat/completions, /v1/completions, /v1/models,\n"
-          "/health, /metrics), several requests at once, until Ctrl-C. Without a plan this "
-          "machine\n"
-          "serves the model alone in the memory that is available now. Exit code 3, with the\n"
-          "reason, if that is too little.",
+          "/v1/cluster, /health, /metrics), several requests at once, until Ctrl-C; the page for\n"
+          "browsers at / has a chat and the cluster. Without a plan this machine serves the model\n"
+          "alone in the memory that is available now. Exit code 3, with the reason, if that is\n"
+          "too little.",
       .positionals = {"[plan.json]"},
       .flags = {{"listen", "HOST:PORT",
                  "where to listen, on this machine only; port 0: any free one [127.0.0.1:8080]"},
@@ -63,8 +65,23 @@ std::string name_of(const ServiceJob& job) {
   return name.empty() || name == "." ? job.service.plan.model.name : name;
 }
 
+std::int64_t together_of(const ServiceJob& job) {
+  return job.service.policy->several() ? job.service.capacity.sequences : 1;
+}
+
+serve::ClusterFacts facts_of(const ServiceJob& job, const serve::ApiOptions& api) {
+  return {.model = api.model,
+          .chats = !api.chat.chat_template.empty(),
+          .policy = std::string(job.service.policy->name),
+          .together = together_of(job),
+          .devices = job.emulates ? "emulated"
+                     : job.hosts  ? "real"
+                                  : "this machine",
+          .dilation = job.dilation};
+}
+
 std::string text_of(const ServiceJob& job, const exec::RequestDesk& desk) {
-  const std::int64_t together = job.service.policy->several() ? job.service.capacity.sequences : 1;
+  const std::int64_t together = together_of(job);
   return (together == 1 ? "one request at a time"
                         : "up to " + std::to_string(together) + " requests at once") +
          ", each of up to " + std::to_string(desk.most_positions()) + " tokens with its prompt";
@@ -115,7 +132,8 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
 
   exec::RequestDesk desk(*job.tokenizer, plan.model, exec::stop_tokens(plan, *job.tokenizer),
                          limits);
-  serve::ApiService api(api_options, *job.tokenizer, desk);
+  serve::ClusterBoard board(plan, facts_of(job, api_options), service_prediction(options, job));
+  serve::ApiService api(api_options, *job.tokenizer, desk, board);
   serve::HttpServer server(endpoint, api);
   api.use(server);
   std::string failure;

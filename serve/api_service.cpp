@@ -10,6 +10,7 @@
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
 #include "serve/access.hpp"
+#include "serve/page_files.hpp"
 
 namespace tandem::serve {
 
@@ -22,10 +23,13 @@ constexpr std::string_view kText = "/v1/completions";
 constexpr std::string_view kModels = "/v1/models";
 constexpr std::string_view kHealth = "/health";
 constexpr std::string_view kMetrics = "/metrics";
+constexpr std::string_view kCluster = "/v1/cluster";
 
 bool is_post(std::string_view path) { return path == kChat || path == kText; }
+// What needs no token, as it reveals nothing.
+bool is_open(std::string_view path) { return path == kHealth || find_page_file(path) != nullptr; }
 bool is_get(std::string_view path) {
-  return path == kModels || path == kHealth || path == kMetrics ||
+  return is_open(path) || path == kModels || path == kMetrics || path == kCluster ||
          path.starts_with(std::string(kModels) + "/");
 }
 
@@ -53,13 +57,17 @@ struct ApiService::Exchange {
   Usage usage;
   bool streams = false;
   std::string text;  // of an answer that is not streamed
+  ClusterBoard::Clock::time_point arrival = ClusterBoard::Clock::now();
+  ClusterBoard::Clock::time_point first_token;
+  exec::RequestDesk::Counts at_arrival;
 };
 
 ApiService::ApiService(ApiOptions options, const exec::Tokenizer& tokenizer,
-                       exec::RequestDesk& desk)
+                       exec::RequestDesk& desk, ClusterBoard& board)
     : options_(std::move(options)),
       tokenizer_(&tokenizer),
       desk_(&desk),
+      board_(&board),
       started_(now_s()),
       random_(std::random_device{}()) {}
 
@@ -91,9 +99,10 @@ bool ApiService::refuses(const HttpHead& head, HttpAnswer& refusal) {
   const std::string path = model::printable(head.path, 100);
   if (!is_post(head.path) && !is_get(head.path))
     return refused(ApiError(404, "path '" + path + "', expected " + std::string(kChat) + ", " +
-                                     std::string(kText) + ", " + std::string(kModels) + " or " +
-                                     std::string(kHealth)));
-  if (head.path != kHealth && !options_.token.empty() && !bears(head.authorization, options_.token))
+                                     std::string(kText) + ", " + std::string(kModels) + ", " +
+                                     std::string(kCluster) + ", " + std::string(kMetrics) + ", " +
+                                     std::string(kHealth) + " or / (the page)"));
+  if (!is_open(head.path) && !options_.token.empty() && !bears(head.authorization, options_.token))
     return refused(ApiError(
         401, "expected the header 'Authorization: Bearer TOKEN' with the token of this server", "",
         "invalid_api_key"));
@@ -122,6 +131,12 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
   }
   if (request.path == kMetrics)
     return reply->send({.body = metrics(), .content_type = "text/plain; version=0.0.4"});
+  if (const PageFile* const file = find_page_file(request.path))
+    return reply->send({.body = std::string(file->text),
+                        .content_type = std::string(file->content_type),
+                        .headers = std::string(kPageHeaders)});
+  if (request.path == kCluster)
+    return reply->send({.body = board_->json(desk_->counts(), ClusterBoard::Clock::now())});
   if (request.path == kModels) return reply->send({.body = models_json(options_.model, started_)});
   if (request.path == std::string(kModels) + "/" + options_.model)
     return reply->send({.body = model_json(options_.model, started_)});
@@ -216,13 +231,14 @@ void ApiService::submit(const std::shared_ptr<Exchange>& exchange, ApiRequest as
                     .is_chat = asked.is_chat,
                     .includes_usage = asked.includes_usage};
   try {
-    exchange->number = desk_->submit(
-        std::move(request), std::move(asked.stops),
-        [server = server_, weak = std::weak_ptr(exchange)](const exec::AnswerPart& part) {
-          server->post([weak, part] {
-            if (const auto own = weak.lock()) take(*own, part);
-          });
-        });
+    exchange->number =
+        desk_->submit(std::move(request), std::move(asked.stops),
+                      [this, weak = std::weak_ptr(exchange)](const exec::AnswerPart& part) {
+                        server_->post([this, weak, part] {
+                          if (const auto own = weak.lock()) take(*own, part);
+                        });
+                      });
+    exchange->at_arrival = desk_->counts();
   } catch (const exec::DeskFull& full) {
     return refuse(*exchange->reply, ApiError(429, full.what(), "", "server_overloaded"));
   } catch (const exec::DeskClosed& closed) {
@@ -233,8 +249,31 @@ void ApiService::submit(const std::shared_ptr<Exchange>& exchange, ApiRequest as
   if (exchange->head.is_chat) exchange->reply->event(role_json(exchange->head));
 }
 
+void ApiService::measure(Exchange& exchange, const exec::AnswerPart& part) {
+  const bool failed = part.is_last && part.finish == exec::Finish::failed;
+  if (failed || part.tokens == 0) return;
+  const ClusterBoard::Clock::time_point now = ClusterBoard::Clock::now();
+  board_->add_token(now);
+  if (part.tokens == 1) exchange.first_token = now;
+  if (!part.is_last) return;
+  const auto seconds = [](ClusterBoard::Clock::duration time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  const auto& before = exchange.at_arrival;
+  RequestTimes times{
+      .prompt_tokens = exchange.usage.prompt_tokens,
+      .new_tokens = part.tokens,
+      .ttft_s = seconds(exchange.first_token - exchange.arrival),
+      .shared = before.under_way > 1 || desk_->counts().submitted > before.submitted};
+  if (part.tokens > 1)
+    times.token_latency_s =
+        seconds(now - exchange.first_token) / static_cast<double>(part.tokens - 1);
+  board_->add_request(times);
+}
+
 void ApiService::take(Exchange& exchange, const exec::AnswerPart& part) {
   HttpReply& reply = *exchange.reply;
+  measure(exchange, part);
   exchange.usage.completion_tokens = part.tokens;
   const bool failed = part.is_last && part.finish == exec::Finish::failed;
   const char* const reason = part.finish == exec::Finish::stop ? "stop" : "length";

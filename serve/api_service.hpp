@@ -1,6 +1,6 @@
 #pragma once
 
-// OpenAI's API in front of a request desk.
+// OpenAI's API in front of a request desk, and the page.
 
 #include <boost/asio/thread_pool.hpp>
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "exec/tokenizer/tokenizer.hpp"
 #include "serve/api_answer.hpp"
 #include "serve/api_request.hpp"
+#include "serve/cluster_board.hpp"
 #include "serve/http_exchange.hpp"
 #include "serve/http_server.hpp"
 
@@ -32,8 +33,9 @@ struct ApiOptions {
 // long one takes a while.
 class ApiService final : public HttpHandler {
  public:
-  // `tokenizer` and `desk` outlive it.
-  ApiService(ApiOptions options, const exec::Tokenizer& tokenizer, exec::RequestDesk& desk);
+  // `tokenizer`, `desk` and `board` outlive it; `board` is used on the server's thread.
+  ApiService(ApiOptions options, const exec::Tokenizer& tokenizer, exec::RequestDesk& desk,
+             ClusterBoard& board);
   ~ApiService() override { end(); }
   ApiService(const ApiService&) = delete;
   ApiService& operator=(const ApiService&) = delete;
@@ -56,13 +58,15 @@ class ApiService final : public HttpHandler {
   [[nodiscard]] planner::InferenceRequest prepared(const ApiRequest& asked);
   void submit(const std::shared_ptr<Exchange>& exchange, ApiRequest asked,
               planner::InferenceRequest request);
-  static void take(Exchange& exchange, const exec::AnswerPart& part);
+  void take(Exchange& exchange, const exec::AnswerPart& part);
+  void measure(Exchange& exchange, const exec::AnswerPart& part);
   static void refuse(HttpReply& reply, const ApiError& error);
   [[nodiscard]] std::string metrics() const;
 
   ApiOptions options_;
   const exec::Tokenizer* tokenizer_;
   exec::RequestDesk* desk_;
+  ClusterBoard* board_;
   HttpServer* server_ = nullptr;
   std::int64_t started_;    // seconds since 1970
   bool ready_ = false;      // of the server's thread

@@ -6,4 +6,5 @@ tandem_tests(
     serve/api_request_test.cpp
     serve/api_service_test.cpp
     serve/http_server_test.cpp
+    serve/page_test.cpp
   LIBRARIES tandem::serve nlohmann_json::nlohmann_json)

@@ -10,6 +10,7 @@
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/kernels_flag.hpp"
 #include "cli/flags/local_model.hpp"
+#include "exec/session/emulated_devices.hpp"
 #include "exec/session/hosts.hpp"
 #include "exec/session/plan_workers.hpp"
 #include "exec/weights/model_folder.hpp"
@@ -32,6 +33,7 @@ ServiceJob planned_service_job(const Options& options, const std::filesystem::pa
                  .hosts = options.text("hosts")};
   if (job.emulates && job.hosts)
     throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
+  if (job.emulates) job.dilation = exec::dilation_here(job.service.plan, exec::EmulatedOn{}.pace);
   const std::vector<bool> workers = exec::workers_of(job.service.plan);
   const auto others = std::count(workers.begin(), workers.end(), true);
   if (others > 0 && !job.emulates && !job.hosts)
@@ -112,7 +114,7 @@ exec::ExecuteOptions service_execution(const Options& options, const ServiceJob&
                                  .steps = job.service.steps,
                                  .on_token = {}};
   if (job.emulates) {
-    run.devices = exec::EmulatedOn{.program = "/proc/self/exe"};
+    run.devices = exec::EmulatedOn{.program = "/proc/self/exe", .dilation = job.dilation};
   } else if (job.hosts) {
     exec::RemoteAt remote{
         .workers = exec::parse_hosts(read_file(*job.hosts), *job.hosts, job.service.plan)};

@@ -24,6 +24,7 @@ struct ServiceJob {
   std::unique_ptr<exec::Tokenizer> tokenizer;
   bool emulates = false;
   std::optional<std::string> hosts{};
+  double dilation = 1.0;  // of emulated devices: their time passes so many times more slowly
 };
 
 [[nodiscard]] std::vector<Flag> service_flags();

@@ -70,6 +70,7 @@ std::size_t RequestDesk::submit(planner::InferenceRequest request, std::vector<s
                    " requests are served or wait, expected fewer; try again later");
   }
   ++counts_.submitted;
+  ++counts_.waiting;
   counts_.prompt_tokens += static_cast<std::uint64_t>(request.prompt_tokens);
   news_.joined.push_back(std::move(request));
   answers_.emplace(next_, std::move(answer));
@@ -79,7 +80,10 @@ std::size_t RequestDesk::submit(planner::InferenceRequest request, std::vector<s
 
 void RequestDesk::cancel(std::size_t number) {
   const std::lock_guard lock(mutex_);
-  if (answers_.erase(number) == 0) return;
+  const auto found = answers_.find(number);
+  if (found == answers_.end()) return;
+  if (found->second.tokens == 0) --counts_.waiting;
+  answers_.erase(found);
   ++counts_.cancelled;
   news_.left.push_back(number);
   changed_.notify_all();
@@ -94,6 +98,7 @@ void RequestDesk::close(const std::string& reason) {
     answer.take(
         {.is_last = true, .finish = Finish::failed, .tokens = answer.tokens, .failure = reason});
   answers_.clear();
+  counts_.waiting = 0;
   changed_.notify_all();
 }
 
@@ -124,7 +129,7 @@ bool RequestDesk::on_token(std::size_t request, std::int32_t token, bool last) {
   const auto found = answers_.find(request);
   if (found == answers_.end()) return false;  // cancelled
   Answer& answer = found->second;
-  ++answer.tokens;
+  if (answer.tokens++ == 0) --counts_.waiting;
   ++counts_.tokens;
   AnswerPart part{.text = answer.text.push(token), .tokens = answer.tokens};
   const bool is_end = std::ranges::find(stop_tokens_, token) != stop_tokens_.end();

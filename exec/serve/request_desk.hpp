@@ -84,6 +84,7 @@ class RequestDesk final : public RequestSource {
 
   struct Counts {
     std::size_t under_way = 0;
+    std::size_t waiting = 0;  // of these, without a token yet
     std::uint64_t submitted = 0;
     std::uint64_t refused = 0;   // as the desk was full
     std::uint64_t finished = 0;  // stopped or at their length

@@ -19,6 +19,10 @@ double needed_dilation(double demand, Pace pace) {
 
 }  // namespace
 
+double dilation_here(const planner::Plan& plan, Pace pace) {
+  return needed_dilation(peak_demand(plan), pace);
+}
+
 EmulatedDevices::EmulatedDevices(const planner::Plan& plan, Pace pace,
                                  std::optional<double> dilation)
     : plan_(&plan),

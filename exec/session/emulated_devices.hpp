@@ -15,6 +15,10 @@
 
 namespace tandem::exec {
 
+// Returns how many times more slowly emulated time passes if this machine emulates the plan's
+// devices.
+[[nodiscard]] double dilation_here(const planner::Plan& plan, Pace pace);
+
 // From before the devices start until they have left. As a LocalCluster, it is to be made by a
 // thread that lives as long as the process.
 class EmulatedDevices {

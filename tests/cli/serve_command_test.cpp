@@ -127,6 +127,38 @@ TEST_CASE("cli/serve: emulated devices serve several requests, and end with the 
   CHECK(server.end() == "0\n");
 }
 
+TEST_CASE("cli/serve: the cluster is that of the plan, its times those of simulate") {
+  const Workbench bench;
+  const Outcome plan = bench.shell(
+      "\"$TANDEM\" plan --platform home4 --devices desktop,laptop --model tandem-tiny --strategy "
+      "pipeline --prompt-tokens 40 --new-tokens 10 --out plan.json --quiet");
+  REQUIRE(plan.code == 0);
+  const Outcome simulated = bench.shell("\"$TANDEM\" simulate plan.json --json");
+  REQUIRE(simulated.code == 0);
+  Server server(bench, "plan.json --weights tandem-tiny --emulate --cache cache");
+  json all;
+  for (int i = 0; i < 500; ++i) {
+    all = ask(server.port(), get_text("/v1/cluster")).json();
+    if (!all["prediction"]["plan"].is_null()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  CHECK(all["strategy"] == "pipeline");
+  CHECK(all["platform"] == "home4");
+  CHECK(all["devices_are"] == "emulated");
+  CHECK(all["devices"].size() == 2);
+  CHECK(all["devices"][0]["name"] == "desktop");
+  CHECK(all["devices"][0]["is_master"] == true);
+  double share = 0.0;
+  for (const json& device : all["devices"]) share += device["weights_share"].get<double>();
+  CHECK(share == doctest::Approx(1.0));
+  REQUIRE(all["prediction"]["available"] == true);
+  const json metrics = json::parse(simulated.out)["metrics"];
+  CHECK(all["prediction"]["plan"]["ttft_s"].get<double>() ==
+        doctest::Approx(metrics["ttft_s"].get<double>()).epsilon(1e-6));
+  CHECK(all["prediction"]["plan"]["token_latency_s"].get<double>() ==
+        doctest::Approx(metrics["token_latency_s"]["mean"].get<double>()).epsilon(1e-6));
+}
+
 TEST_CASE("cli/serve: what cannot be served is one clear error") {
   const Kitchen bench;
   bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});

@@ -86,17 +86,24 @@ struct Home {
 
 struct Serving {
   explicit Serving(const Home& home, std::size_t queue = 64, const std::string& token = {},
-                   const serve::HttpLimits& http = {})
+                   const serve::HttpLimits& http = {}, const serve::Prediction& prediction = {})
       : service(
             std::get<planner::LiveService>(planner::service_here(home.model, model::Bytes{4e9}))),
         desk(*home.tokenizer, home.model, exec::stop_tokens(service.plan, *home.tokenizer),
              {.capacity = service.capacity, .chunk = service.chunk, .queue = queue}),
+        board(service.plan,
+              {.model = "tiny",
+               .chats = true,
+               .policy = "continuous",
+               .together = 4,
+               .devices = "this machine"},
+              prediction),
         api({.model = "tiny",
              .listening = "127.0.0.1",
              .token = token,
              .chat = exec::read_model_chat(home.weights()),
              .vocabulary = home.model.vocab},
-            *home.tokenizer, desk),
+            *home.tokenizer, desk, board),
         server({.host = "127.0.0.1", .port = 0}, api, http) {
     api.use(server);
     thread = std::thread([this] { server.run(); });
@@ -134,6 +141,7 @@ struct Serving {
   }
   planner::LiveService service;
   exec::RequestDesk desk;
+  serve::ClusterBoard board;
   serve::ApiService api;
   serve::HttpServer server;
   std::thread thread;
@@ -335,6 +343,70 @@ TEST_CASE("serve/api: a token is asked for, and a full queue refuses") {
       CHECK(full.headers.at("retry-after") == "1");
     }
   }
+}
+
+TEST_CASE("serve/api: the page is open and reveals nothing, the cluster needs the token") {
+  const Home home;
+  const std::string token = "0123456789abcdef";
+  const Serving serving(home, /*queue=*/4, token);
+  for (const char* const path : {"/", "/page.css", "/chat.js", "/icon.svg"}) {
+    CAPTURE(path);
+    const auto reply = ask(serving.port(), get_text(path));
+    CHECK(reply.status == 200);
+    const std::string policy = reply.headers.at("content-security-policy");
+    CHECK(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'; "));
+    CHECK(policy.find("unsafe") == std::string::npos);
+    CHECK(reply.headers.at("x-content-type-options") == "nosniff");
+    CHECK(reply.body.find(token) == std::string::npos);
+    CHECK(reply.body.find(serving.service.plan.cluster.name()) == std::string::npos);
+  }
+  const auto type = [&](const char* path) {
+    return ask(serving.port(), get_text(path)).headers.at("content-type");
+  };
+  CHECK(type("/") == "text/html; charset=utf-8");
+  CHECK(type("/page.css") == "text/css; charset=utf-8");
+  CHECK(type("/server.js") == "text/javascript; charset=utf-8");
+  CHECK(ask(serving.port(), get_text("/index.html")).status == 404);
+  CHECK(ask(serving.port(), get_text("/page.css/../embed.cmake")).status == 404);
+  CHECK(ask(serving.port(), post_text("/", "{}")).status == 405);
+  CHECK(ask(serving.port(), "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n").status == 403);
+  CHECK(ask(serving.port(), get_text("/v1/cluster")).status == 401);
+  CHECK(ask(serving.port(), get_text("/v1/cluster", "Authorization: Bearer " + token + "\r\n"))
+            .json()["model"] == "tiny");
+}
+
+TEST_CASE("serve/api: requests are measured, alone and with others") {
+  const Home home;
+  const Serving serving(home);
+  const auto cluster = [&] { return ask(serving.port(), get_text("/v1/cluster")).json(); };
+  CHECK(cluster()["requests"].empty());
+  json body = completion(kPrompt, 12);
+  const json usage = ask(serving.port(), post_text(kText, body.dump())).json()["usage"];
+  json all = cluster();
+  REQUIRE(all["requests"].size() == 1);
+  const json measured = all["requests"][0]["measured"];
+  CHECK(measured["prompt_tokens"] == usage["prompt_tokens"]);
+  CHECK(measured["new_tokens"] == usage["completion_tokens"]);
+  CHECK(measured["ttft_s"] > 0.0);
+  CHECK(measured["token_latency_s"] > 0.0);
+  CHECK(measured["shared"] == false);
+  CHECK(all["live"]["open"] == 0);
+  CHECK(all["live"]["waiting"] == 0);
+  CHECK(all["live"]["finished"] == 1);
+  CHECK(all["live"]["tokens_per_s"] > 0.0);
+  // One within the time of another: neither had the devices to itself.
+  HttpClient longer(serving.port());
+  body["max_tokens"] = 900;
+  body["temperature"] = 2;
+  body["stream"] = true;
+  longer.send(post_text(kText, body.dump()));
+  REQUIRE(longer.read_some());
+  const bool runs = cluster()["live"]["open"] == 1;
+  CHECK(ask(serving.port(), post_text(kText, completion(kPrompt, 2).dump())).status == 200);
+  if (runs) CHECK(cluster()["requests"][1]["measured"]["shared"] == true);
+  longer.close();
+  CHECK(serving.soon([&] { return cluster()["live"]["open"] == 0; }));
+  CHECK(cluster()["live"]["waiting"] == 0);
 }
 
 TEST_CASE("serve/api: at the end of serving streams get an error, later requests a 503") {

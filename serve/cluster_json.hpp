@@ -1,0 +1,34 @@
+#pragma once
+
+// What is served and by which devices, as JSON.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "planner/plan/plan.hpp"
+
+namespace tandem::serve {
+
+struct ClusterFacts {
+  std::string model{};        // its name in the API
+  bool chats = false;         // whether it has a chat template
+  std::string policy{};       // planner::Policy::name
+  std::int64_t together = 1;  // most requests that share steps
+  std::string devices{};      // "this machine", "emulated" or "real"
+  double dilation = 1.0;      // emulated time passes so many times more slowly
+};
+
+// Returns the part of /v1/cluster that does not change while the server runs:
+//   model, chats, strategy, policy, together, platform, devices_are, dilation
+//   devices  [{name, is_master, layers: [[first, last], ...], heads, columns, vocabulary: [begin,
+//            end) or null where it holds all or none, embedding, head, weights_share, streams,
+//            memory_bytes: {weights, kv_cache, activations, buffers, program, total},
+//            budget_bytes}], in the plan's order; weights_share is of the bytes of all devices
+//   routers  [name]
+//   links    [{name, bandwidth_bytes_per_s, latency_s, shared}]
+//   edges    [{from, to, links: [name]}]
+[[nodiscard]] nlohmann::ordered_json cluster_json(const planner::Plan& plan,
+                                                  const ClusterFacts& facts);
+
+}  // namespace tandem::serve
