@@ -30,7 +30,7 @@ struct Replica {
 };
 
 // Returns why the replicas depend on one another, with a link that messages of two of them pass;
-// empty if there is none. Links on which nobody shares bandwidth (FATPIPE) do not count.
+// empty if there is none. Links whose bandwidth is not shared (FATPIPE) do not count.
 [[nodiscard]] std::string shared_link(std::span<const Replica> replicas);
 
 // Returns the result of all replicas from those of each, in their order; replicas without requests
