@@ -10,6 +10,7 @@
 #include "advice/device_moves.hpp"
 #include "advice/settings.hpp"
 #include "model/base/error.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/serving/planned_service.hpp"
@@ -30,7 +31,10 @@ constexpr std::size_t kMostRegrouped = 8;  // of more devices, none changes its 
 class ReplicaSearch {
  public:
   explicit ReplicaSearch(const ReplicaQuestion& asked)
-      : asked_(&asked), effort_(asked.limits), rates_(device_rates(asked.question)) {}
+      : asked_(&asked),
+        own_effort_(asked.limits),
+        effort_(asked.question.effort != nullptr ? asked.question.effort : &own_effort_),
+        rates_(device_rates(asked.question)) {}
 
   ReplicaChoice run() {
     const auto devices = static_cast<std::int64_t>(rates_.size());
@@ -48,7 +52,7 @@ class ReplicaSearch {
       evaluate(starts[i]);
     }
     if (rates_.size() <= kMostRegrouped) improve();
-    choice_.evaluations = effort_.evaluations() + spent_;
+    choice_.evaluations = spent_;
     return std::move(choice_);
   }
 
@@ -88,10 +92,10 @@ class ReplicaSearch {
   }
 
   [[nodiscard]] bool ended() {
-    if (asked_->interrupts != nullptr && asked_->interrupts->interrupted()) effort_.interrupt();
-    if (choice_.best) effort_.has_plan();
+    if (choice_.best) effort_->has_plan();
     const std::optional<std::int64_t> most = asked_->limits.evaluations;
-    const bool over = effort_.ended() || (choice_.best && most && spent_ >= *most);
+    const bool over =
+        effort_->ended() || effort_->interrupted() || (choice_.best && most && spent_ >= *most);
     if (over) choice_.to_the_end = false;
     return over;
   }
@@ -100,7 +104,7 @@ class ReplicaSearch {
   [[nodiscard]] planner::SearchEffort::Limits limits(std::size_t groups) const {
     planner::SearchEffort::Limits own = asked_->limits;
     const auto parts = static_cast<double>(groups + (left_ - 1) * rates_.size() / 2);
-    if (own.seconds) own.seconds = std::max(0.0, (*own.seconds - effort_.seconds()) / parts);
+    if (own.seconds) own.seconds = std::max(0.0, (*own.seconds - effort_->seconds()) / parts);
     if (own.evaluations)
       own.evaluations = std::max<std::int64_t>(
           1, static_cast<std::int64_t>(static_cast<double>(*own.evaluations - spent_) / parts));
@@ -124,6 +128,13 @@ class ReplicaSearch {
       }
       tokens[least] += more;
       of_each[least].push_back(r);
+    }
+    for (std::vector<std::size_t>& none : of_each) {
+      std::vector<std::size_t>& most =
+          *std::ranges::max_element(of_each, {}, &std::vector<std::size_t>::size);
+      if (!none.empty() || most.size() < 2) continue;
+      none.push_back(most.back());
+      most.pop_back();
     }
     return of_each;
   }
@@ -157,7 +168,7 @@ class ReplicaSearch {
     planner::SearchEffort effort(limits(groups_left));
     own.effort = &effort;
     own.progress = [&](const BestSoFar&) {
-      if (asked_->interrupts != nullptr && asked_->interrupts->interrupted()) effort.interrupt();
+      if (effort_->interrupted()) effort.interrupt();
     };
     Choice found;
     try {
@@ -206,7 +217,14 @@ class ReplicaSearch {
         without = g;
       }
     }
-    if (division.reason.empty()) compare(division);
+    if (division.reason.empty()) {
+      const planner::AbandonScope scope(*effort_);
+      try {
+        compare(division);
+      } catch (const planner::SearchAbandoned&) {
+        division.reason = "the search ended before it";
+      }
+    }
     if (!division.reason.empty()) division.replicas.clear();
     const bool better = is_better(division);
     choice_.divisions.push_back(std::move(division));
@@ -220,11 +238,13 @@ class ReplicaSearch {
     const std::vector<InferenceRequest>& requests = asked_->question.served->requests;
     division.reason = planner::shared_link(division.replicas);
     if (!division.reason.empty()) return;
-    dispatch(requests, *asked_->rule, division.replicas);
+    settle(division.replicas);
     std::vector<model::Result> of_each;
     for (const Replica& replica : division.replicas) {
       if (replica.requests.empty()) {
-        division.reason = "a replica would have no request; give fewer replicas";
+        division.reason = "by " + std::string(asked_->rule->name) +
+                          " a replica would have none of the " + std::to_string(requests.size()) +
+                          " requests; give fewer replicas";
         return;
       }
       of_each.push_back(
@@ -232,6 +252,25 @@ class ReplicaSearch {
     }
     division.seconds = planner::service_time(planner::joined(requests, division.replicas, of_each),
                                              asked_->question.request.objective);
+  }
+
+  // Dispatches the requests by what the replicas are sent themselves, as far as that settles.
+  void settle(std::vector<Replica>& replicas) const {
+    constexpr int kMost = 4;
+    const std::vector<InferenceRequest>& requests = asked_->question.served->requests;
+    dispatch(requests, *asked_->rule, replicas);
+    for (int i = 1; i < kMost; ++i) {
+      std::vector<Replica> next = replicas;
+      for (Replica& replica : next) {
+        if (replica.requests.empty()) return;
+        replica.made_for = planner::lengths_of(replica.part(requests));
+      }
+      dispatch(requests, *asked_->rule, next);
+      const bool settled =
+          std::ranges::equal(next, replicas, {}, &Replica::requests, &Replica::requests);
+      replicas = std::move(next);
+      if (settled) return;
+    }
   }
 
   [[nodiscard]] bool is_better(const Division& division) const {
@@ -298,8 +337,9 @@ class ReplicaSearch {
   }
 
   const ReplicaQuestion* asked_;
-  planner::SearchEffort effort_;  // for the time of all; evaluations are in spent_
-  std::vector<double> rates_;     // by DeviceIndex
+  planner::SearchEffort own_effort_;
+  planner::SearchEffort* effort_;  // for the time of all; evaluations are in spent_
+  std::vector<double> rates_;      // by DeviceIndex
   std::map<std::pair<Group, std::vector<std::size_t>>, Planned> planned_;
   std::set<Groups> seen_;
   std::size_t left_ = 1;  // divisions that are sure to be evaluated

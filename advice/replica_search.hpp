@@ -14,12 +14,11 @@
 namespace tandem::study {
 
 struct ReplicaQuestion {
-  // For many requests (Question::served). Its effort is not read: `limits` are of the whole search.
+  // For many requests (Question::served), whose effort, if any, is of the whole search.
   Question question;
   const planner::Dispatch* rule = nullptr;
-  std::int64_t count = 0;  // of replicas; 0: as is best
-  planner::SearchEffort::Limits limits{};
-  planner::SearchEffort* interrupts = nullptr;  // interrupted from elsewhere; null: never
+  std::int64_t count = 0;                  // of replicas; 0: as is best
+  planner::SearchEffort::Limits limits{};  // of the effort
   // Called before each division is evaluated, with how many are known by then.
   std::function<void(std::size_t division, std::size_t divisions)> progress{};
 };
@@ -46,7 +45,8 @@ struct ReplicaChoice {
 // Each number of groups is tried with groups of about equal rates, of single devices and of near
 // devices together; on up to eight devices, single devices then change groups while that helps, so
 // the division is a local optimum. A group whose devices have no plan joins the slowest other one.
-// Replicas that would share a link, or have no request, are refused. Each division has an equal
+// The rule is applied again to its own parts until nothing moves, at most four times. Replicas that
+// would share a link, or have no request, are refused. Each division has an equal
 // part of what is left of `limits`. Throws Error as choose() does.
 [[nodiscard]] ReplicaChoice choose_replicas(const ReplicaQuestion& asked);
 

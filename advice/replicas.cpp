@@ -63,10 +63,40 @@ class Work {
   double done_s_ = 0.0;  // when nothing will be left
 };
 
-std::size_t open_at(double now, const Result& predicted) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      predicted.requests, [now](const model::RequestResult& one) { return one.end_s > now; }));
-}
+// The requests that a replica has not finished, by prediction. Later arrivals change nothing before
+// their own, and what a replica finished before it was idle changes nothing after.
+class Open {
+ public:
+  explicit Open(const Replica& replica) : replica_(&replica) {}
+
+  // Returns how many are open at `now`, which never decreases.
+  std::size_t at(double now) {
+    const auto arrived = static_cast<std::size_t>(std::ranges::count_if(
+        since_idle_, [now](const InferenceRequest& one) { return one.arrival_s < now; }));
+    if (arrived == 0) return since_idle_.size();
+    if (predicted_ != since_idle_.size()) {
+      ends_.clear();
+      for (const model::RequestResult& one :
+           predict_served_fairly(replica_->plan, served_by(*replica_, since_idle_)).requests)
+        ends_.push_back(one.end_s);
+      predicted_ = since_idle_.size();
+    }
+    const auto open = static_cast<std::size_t>(
+        std::ranges::count_if(ends_, [now](double end) { return end > now; }));
+    if (open == 0) {
+      since_idle_.clear();
+      predicted_ = 0;
+    }
+    return open;
+  }
+  void add(const InferenceRequest& request) { since_idle_.push_back(request); }
+
+ private:
+  const Replica* replica_;
+  std::vector<InferenceRequest> since_idle_;
+  std::vector<double> ends_;
+  std::size_t predicted_ = 0;  // of how many since_idle_ `ends_` are
+};
 
 // Returns the positions of replicas with the capacity for `request`, at least one.
 std::vector<std::size_t> able_to_serve(const InferenceRequest& request,
@@ -102,9 +132,10 @@ void dispatch(std::span<const InferenceRequest> requests, const planner::Dispatc
               std::vector<Replica>& replicas) {
   require(!replicas.empty(), "dispatch: at least one replica");
   std::vector<Work> work;
-  std::vector<Result> predicted(replicas.size());
+  std::vector<Open> open;
   for (Replica& replica : replicas) {
     work.emplace_back(replica);
+    open.emplace_back(replica);
     replica.requests.clear();
   }
   for (std::size_t r = 0; r < requests.size(); ++r) {
@@ -112,17 +143,15 @@ void dispatch(std::span<const InferenceRequest> requests, const planner::Dispatc
     std::vector<planner::ReplicaLoad> loads;
     const std::vector<std::size_t> able = able_to_serve(request, replicas);
     for (const std::size_t i : able) {
-      loads.push_back({.backlog_s = work[i].left(request.arrival_s),
-                       .work_s = work[i].of(request),
-                       .open = open_at(request.arrival_s, predicted[i])});
+      loads.push_back(
+          {.backlog_s = work[i].left(request.arrival_s),
+           .work_s = work[i].of(request),
+           .open = rule.counts_open ? open[i].at(request.arrival_s) : replicas[i].requests.size()});
     }
     const std::size_t picked = able[rule.pick(loads)];
-    Replica& replica = replicas[picked];
     work[picked].add(request);
-    replica.requests.push_back(r);
-    if (rule.counts_open)
-      predicted[picked] =
-          predict_served_fairly(replica.plan, served_by(replica, replica.part(requests)));
+    open[picked].add(request);
+    replicas[picked].requests.push_back(r);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "advice/choice.hpp"
 #include "cli/cap_answers.hpp"
 #include "cli/files/files.hpp"
+#include "cli/files/replica_folder.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/fit_answers.hpp"
 #include "cli/flags/cache_type.hpp"
@@ -109,11 +110,9 @@ void check_files(const Options& options, const std::string& platform, const std:
     files.reads("flag '--profile'",
                 equals == std::string::npos ? profile : profile.substr(equals + 1));
   }
-  if (show.file && options.has("replicas")) {
-    files.writes_in("flag '--out'", *show.file, {"replicas.json"});
-  } else if (show.file) {
-    files.writes("flag '--out'", *show.file);
-  }
+  const bool folder = options.has("replicas");
+  if (show.file && folder) files.writes_in("flag '--out'", *show.file, replica_file_names());
+  if (show.file && !folder) files.writes("flag '--out'", *show.file);
   files.check();
 }
 
@@ -386,10 +385,12 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   check_in_flight(options, served ? served->steps : reading.steps, request, any);
   const std::optional<WantedReplicas> replicas = wanted_replicas(options, any, served);
   options.settle();
-  if (replicas)
+  if (replicas) {
+    check_streaming_of_any(options, request);
     return plan_replicas(options, *replicas,
-                         question_of(options, request, formats, reading, served), limits, *served,
-                         show, out);
+                         question_of(options, request, formats, reading, served),
+                         {.limits = limits, .shares = scenario.shares}, *served, show, out);
+  }
   std::optional<Fitted> fitted;
   if (goal) {
     fitted = find_fit(options, {.goal = *goal,

@@ -12,6 +12,7 @@
 #include "advice/replicas.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/replica_folder.hpp"
+#include "cli/flags/file_roles.hpp"
 #include "cli/flags/predicted_workload.hpp"
 #include "cli/version.hpp"
 #include "cli/views/interruption.hpp"
@@ -20,6 +21,10 @@
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
+#include "planner/plan/file/plan_file.hpp"
+#include "planner/search/extrapolation.hpp"
+#include "planner/serving/planned_service.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -36,10 +41,10 @@ std::string groups_text(const study::Division& division) {
   return text;
 }
 
-std::string value_text(Objective objective, double seconds) {
+std::string value_text(Objective objective, bool generates, double seconds) {
   switch (objective) {
     case Objective::throughput:
-      return model::fixed(1.0 / seconds, 2) + " a second";
+      return model::fixed(1.0 / seconds, 2) + (generates ? " tokens" : " passes") + " a second";
     case Objective::ttft:
       return "first token after " + to_text(model::Seconds{seconds}) + " in the mean";
     case Objective::latency:
@@ -52,6 +57,15 @@ std::string value_text(Objective objective, double seconds) {
 
 std::string replicas_text(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " replica" : " replicas");
+}
+
+// Samples are alike: each replica gets consecutive ones, which a run numbers, and seeds, from its
+// first.
+void number_samples(std::vector<Replica>& replicas) {
+  std::size_t next = 0;
+  for (Replica& replica : replicas) {
+    for (std::size_t& request : replica.requests) request = next++;
+  }
 }
 
 // How each replica serves its part.
@@ -109,10 +123,12 @@ Json choice_json(const study::ReplicaChoice& choice, Objective objective) {
 void print_choice(const study::ReplicaChoice& choice, const study::Question& question,
                   const planner::Dispatch& rule, std::ostream& out) {
   const Objective objective = question.request.objective;
+  const bool generates = question.request.model.architecture().generates();
   const study::Division& best = choice.divisions[*choice.best];
   out << question.request.model.name << " on " << question.request.cluster.name() << ": "
       << replicas_text(best.replicas.size()) << ", " << question.served->requests.size()
-      << " requests by " << rule.name << ": " << value_text(objective, best.seconds) << ".\n";
+      << " requests by " << rule.name << ": " << value_text(objective, generates, best.seconds)
+      << ".\n";
   if (best.replicas.size() > 1) out << "Each replica's master holds the text of its requests.\n";
   if (!choice.to_the_end)
     out << "Stopped after " << choice.evaluations
@@ -126,15 +142,17 @@ void print_choice(const study::ReplicaChoice& choice, const study::Question& que
     table.add(
         {groups_text(division), division.replicas.empty()
                                     ? "no: " + division.reason.substr(0, division.reason.find('\n'))
-                                    : value_text(objective, division.seconds)});
+                                    : value_text(objective, generates, division.seconds)});
   table.print(out);
 }
 
 }  // namespace
 
-int plan_replicas(const Options& options, const WantedReplicas& wanted,
-                  const study::Question& question, const planner::SearchEffort::Limits& limits,
-                  const Served& served, const Shown& show, std::ostream& out) {
+int plan_replicas(const Options& options, const WantedReplicas& wanted, study::Question question,
+                  const ReplicaSearchLimits& within, const Served& served, const Shown& show,
+                  std::ostream& out) {
+  if (show.to_output)
+    throw Usage("flag '--out': '-', but replicas are several plans; expected a folder");
   const auto devices = std::ssize(question.request.cluster.devices());
   const auto requests = std::ssize(served.requests);
   if (wanted.count > std::min(devices, requests))
@@ -142,24 +160,26 @@ int plan_replicas(const Options& options, const WantedReplicas& wanted,
                 std::to_string(std::min(devices, requests)) + ": there are " +
                 std::to_string(devices) + " devices and " + std::to_string(requests) +
                 " requests; give fewer, or auto");
-  planner::SearchEffort interrupts;
+  planner::SearchEffort effort(within.limits);
+  question.effort = &effort;
   study::ReplicaChoice choice;
   {
     ProgressLine line("divisions", !show.quiet && ::isatty(STDERR_FILENO) == 1);
-    const Interruption interruption([&](const std::string&) { interrupts.interrupt(); }, {},
+    const Interruption interruption([&](const std::string&) { effort.interrupt(); }, {},
                                     std::chrono::seconds(10));
     std::size_t known = 0;
     choice = study::choose_replicas({.question = question,
                                      .rule = wanted.rule,
                                      .count = wanted.count,
-                                     .limits = limits,
-                                     .interrupts = &interrupts,
+                                     .limits = within.limits,
                                      .progress = [&](std::size_t at, std::size_t of) {
                                        line.expect(of - known);
                                        known = of;
                                        if (at > 0) line.advance(1);
                                      }});
   }
+  if (!choice.best && effort.interrupted())
+    throw Error("interrupted before a first division was planned");
   if (!choice.best) {
     out << "no division of the devices into replicas has plans\n";
     for (const study::Division& division : choice.divisions)
@@ -167,13 +187,20 @@ int plan_replicas(const Options& options, const WantedReplicas& wanted,
           << (division.reason.ends_with('\n') ? "" : "\n");
     return 3;
   }
+  if (served.samples) number_samples(choice.divisions[*choice.best].replicas);
+  for (const Replica& replica : choice.divisions[*choice.best].replicas)
+    planner::check_rates(replica.plan);
+  std::optional<planner::SearchCut> cut;
+  if (!choice.to_the_end) cut = planner::SearchCut{.evaluations = choice.evaluations};
   if (show.file)
     write_replica_folder(
         *show.file,
         {.replicas = choice.divisions[*choice.best].replicas,
          .workload = served.samples ? std::string() : read_file(options.required("workload")),
          .raw_prompts = served.raw_prompts,
-         .rule = wanted.rule},
+         .rule = wanted.rule,
+         .search = cut,
+         .shares = within.shares},
         served.requests);
   if (show.json) {
     out << choice_json(choice, question.request.objective).dump(2) << '\n';
@@ -195,13 +222,23 @@ int simulate_replicas(Options& options, const std::filesystem::path& folder, con
           : study::EvaluatorKind::simgrid;
   ReplicaFolder read = read_replica_folder(folder);
   const bool others = options.has("workload") || options.has("samples");
+  std::vector<planner::InferenceRequest> asked;
   if (others) {
-    read.requests = predicted_workload(options, read.files.front(), read.plans.front())->requests;
+    asked = planner::lengths_of(
+        predicted_workload(options, read.files.front(), read.plans.front())->requests);
   } else {
     options.refuse({"tokenizer", "raw-prompt"}, "without '--workload', whose prompts they are for");
   }
+  FileRoles files;
+  for (const std::filesystem::path& path : read.paths) files.reads("the folder of replicas", path);
+  files.reads(options, "workload");
+  if (show.file) files.writes("flag '--out'", *show.file);
+  files.check();
   options.settle();
-  if (others) study::dispatch(read.requests, *read.rule, read.replicas);
+  if (others && asked != planner::lengths_of(read.requests)) {
+    read.requests = std::move(asked);
+    study::dispatch(read.requests, *read.rule, read.replicas);
+  }
   study::ReplicasPrediction prediction =
       study::predict_replicas(read.requests, read.replicas, evaluator);
   model::Result& result = prediction.result;

@@ -4,22 +4,29 @@
 // writes.
 
 #include <filesystem>
+#include <map>
 #include <ostream>
+#include <string>
 
 #include "advice/question.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/replica_flags.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload_flags.hpp"
+#include "model/predict/device_share.hpp"
 #include "planner/partition/search_effort.hpp"
 
 namespace tandem::cli {
 
 // Searches replicas, writes the folder that `show` names, and prints the answer. Returns the exit
 // code. `shown.file` is the folder.
-int plan_replicas(const Options& options, const WantedReplicas& wanted,
-                  const study::Question& question, const planner::SearchEffort::Limits& limits,
-                  const Served& served, const Shown& show, std::ostream& out);
+struct ReplicaSearchLimits {
+  planner::SearchEffort::Limits limits{};
+  std::map<std::string, model::DeviceShare> shares{};  // of devices that are used in part
+};
+int plan_replicas(const Options& options, const WantedReplicas& wanted, study::Question question,
+                  const ReplicaSearchLimits& within, const Served& served, const Shown& show,
+                  std::ostream& out);
 
 // `tandem simulate FOLDER`. Returns the exit code.
 int simulate_replicas(Options& options, const std::filesystem::path& folder, const Shown& show,

@@ -11,6 +11,7 @@
 #include "cli/files/files.hpp"
 #include "cli/files/replica_folder.hpp"
 #include "cli/files/temporary_folder.hpp"
+#include "cli/flags/file_roles.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "model/base/error.hpp"
 #include "model/report/result.hpp"
@@ -63,6 +64,14 @@ int run_replicas(const Options& options, const Arguments& arguments, RunPlan run
                   "logits", "trace", "predicted"},
                  "with a folder of replicas, each of which is a plan; run that plan");
   const ReplicaFolder read = read_replica_folder(options.positional(0));
+  if (read.files.front().service->samples == 0)
+    options.refuse({"prompt", "chat", "system", "new-tokens", "ignore-eos", "temperature", "top-k",
+                    "top-p", "seed"},
+                   "with replicas for a workload, which says it for each request");
+  FileRoles files;
+  for (const fs::path& path : read.paths) files.reads("the folder of replicas", path);
+  files.writes(options, "out");
+  files.check();
   const TemporaryFolder results("replicas");
   std::vector<model::Result> of_each;
   std::size_t first = 0;

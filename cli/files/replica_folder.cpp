@@ -53,6 +53,22 @@ void add_requests(const planner::PlanFile& file, const std::vector<std::size_t>&
   }
 }
 
+const planner::Dispatch& read_rule(const model::JsonValue& value) {
+  const std::string name = value.line();
+  std::string known;
+  for (const planner::Dispatch& rule : planner::dispatches()) {
+    if (rule.name == name) return rule;
+    known += (known.empty() ? "one of " : ", ") + std::string(rule.name);
+  }
+  value.fail(known);
+}
+
+// Throws Error unless the part of the workload file is as it was written.
+void check_requests_file(const fs::path& path, const std::string& sha256) {
+  if (model::sha256_hex(read_file(path)) == sha256) return;
+  throw Error(path.string() + ": changed since its plan was made; " + kPlanReplicas);
+}
+
 std::vector<std::size_t> read_positions(const model::JsonValue& value, std::size_t expected) {
   std::vector<std::size_t> positions;
   const std::size_t count = value.size(planner::kMostRequests);
@@ -64,6 +80,10 @@ std::vector<std::size_t> read_positions(const model::JsonValue& value, std::size
   return positions;
 }
 
+std::string requests_name(std::size_t replica) {
+  return "requests-" + std::to_string(replica + 1) + ".jsonl";
+}
+
 }  // namespace
 
 bool is_folder(const fs::path& path) {
@@ -73,6 +93,15 @@ bool is_folder(const fs::path& path) {
 
 std::string replica_name(std::size_t replica) {
   return "replica-" + std::to_string(replica + 1) + ".json";
+}
+
+std::vector<std::string> replica_file_names() {
+  std::vector<std::string> names{kList};
+  for (std::size_t i = 0; i < kMostReplicas; ++i) {
+    names.push_back(replica_name(i));
+    names.push_back(requests_name(i));
+  }
+  return names;
 }
 
 ReplicaFolder read_replica_folder(const fs::path& folder) {
@@ -87,8 +116,8 @@ ReplicaFolder read_replica_folder(const fs::path& folder) {
   const model::JsonValue root = document.root();
   root.expect_keys({"schema", "dispatch", "replicas"});
   if (root.at("schema").text() != kSchema) root.at("schema").fail('"' + std::string(kSchema) + '"');
-  ReplicaFolder read{.rule = &planner::find_dispatch(root.at("dispatch").line()),
-                     .sha256 = model::sha256_hex(text)};
+  ReplicaFolder read{
+      .paths = {list}, .rule = &read_rule(root.at("dispatch")), .sha256 = model::sha256_hex(text)};
   std::map<std::size_t, InferenceRequest> all;
   std::size_t total = 0;
   const model::JsonValue replicas = root.at("replicas");
@@ -105,6 +134,10 @@ ReplicaFolder read_replica_folder(const fs::path& folder) {
     planner::PlanFile file = planner::parse_plan_file(plan, path.string());
     if (!file.service) throw Error(path.string() + ": a plan for one request; " + kPlanReplicas);
     const planner::PlannedService& service = *file.service;
+    if (service.samples == 0) {
+      read.paths.push_back(folder / fs::path(service.file).filename());
+      check_requests_file(read.paths.back(), service.sha256);
+    }
     const std::size_t own =
         service.samples > 0 ? static_cast<std::size_t>(service.samples) : service.requests.size();
     std::vector<std::size_t> positions = read_positions(one.at("requests"), own);
@@ -119,6 +152,7 @@ ReplicaFolder read_replica_folder(const fs::path& folder) {
     read.replicas.push_back(std::move(replica));
     read.files.push_back(std::move(file));
     read.plans.push_back(path);
+    read.paths.push_back(path);
   }
   if (all.size() != total || all.rbegin()->first + 1 != total)
     replicas.fail("each request at one replica");
@@ -136,14 +170,18 @@ void write_replica_folder(const fs::path& folder, const ReplicaFolderParts& part
     planner::PlannedService service{.policy = std::string(replica.policy->name),
                                     .chunk = replica.chunk,
                                     .in_flight = replica.steps};
-    planner::PlanFile file{.plan = replica.plan};
+    planner::PlanFile file{.plan = replica.plan, .search = parts.search};
+    for (const model::Device& device : replica.plan.cluster.devices()) {
+      if (const auto share = parts.shares.find(device.name); share != parts.shares.end())
+        file.shares.insert(*share);
+    }
     if (parts.workload.empty()) {
       service.samples = std::ssize(replica.requests);
     } else {
       std::string own;
       for (const InferenceRequest& request : replica.part(requests))
         own += lines.at(request.id) + '\n';
-      service.file = "requests-" + std::to_string(i + 1) + ".jsonl";
+      service.file = requests_name(i);
       service.sha256 = model::sha256_hex(own);
       service.raw_prompts = parts.raw_prompts;
       service.requests = planner::lengths_of(replica.part(requests));

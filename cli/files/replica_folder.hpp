@@ -4,6 +4,8 @@
 // of a workload file, the lines of its requests.
 
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@ namespace tandem::cli {
 
 struct ReplicaFolder {
   std::vector<std::filesystem::path> plans{};         // one a replica
+  std::vector<std::filesystem::path> paths{};         // of all files
   std::vector<planner::PlanFile> files{};             // what they hold
   std::vector<planner::Replica> replicas{};           // the same
   std::vector<planner::InferenceRequest> requests{};  // of all, in the order of arrival
@@ -37,11 +40,15 @@ struct ReplicaFolderParts {
   std::string workload{};
   bool raw_prompts = false;
   const planner::Dispatch* rule = nullptr;
+  std::optional<planner::SearchCut> search{};          // as of a plan file
+  std::map<std::string, model::DeviceShare> shares{};  // of devices of any replica
 };
 void write_replica_folder(const std::filesystem::path& folder, const ReplicaFolderParts& parts,
                           const std::vector<planner::InferenceRequest>& requests);
 
 // "replica-1.json".
 [[nodiscard]] std::string replica_name(std::size_t replica);
+// Returns the names of all files that a folder may have, of the most replicas.
+[[nodiscard]] std::vector<std::string> replica_file_names();
 
 }  // namespace tandem::cli

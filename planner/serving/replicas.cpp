@@ -73,6 +73,7 @@ Result joined(std::span<const InferenceRequest> requests, std::span<const Replic
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     const Result& one = of_each[i];
     if (replicas[i].requests.empty()) continue;
+    require(one.requests.size() == replicas[i].requests.size(), "joined: results of the requests");
     all.origin = one.origin;
     all.evaluator = one.evaluator;
     all.weights_sha256 = one.weights_sha256;

@@ -144,6 +144,17 @@ TEST_CASE("study/replicas: equal devices with room for the model are best alone"
   }
 }
 
+TEST_CASE("study/replicas: as many replicas as requests have one each") {
+  const std::vector<InferenceRequest> requests = alike(3);
+  study::ReplicaQuestion asked =
+      question(star_cluster(std::vector<DeviceSpec>(4, {.flops_per_s = 1e6})), requests);
+  asked.count = 3;
+  const study::ReplicaChoice choice = study::choose_replicas(asked);
+  REQUIRE(choice.best);
+  for (const Replica& replica : choice.divisions[*choice.best].replicas)
+    CHECK(replica.requests.size() == 1);
+}
+
 TEST_CASE("study/replicas: devices that cannot hold the model alone stay together") {
   const std::vector<InferenceRequest> requests = alike(4);
   const model::Cluster whole = star_cluster({{}});

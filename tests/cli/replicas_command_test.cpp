@@ -70,12 +70,14 @@ TEST_CASE("cli/replicas: a folder is planned, predicted and run, with the tokens
   bench.must({"run", "one.json", "--weights", "tiny", "--cache", "cache", "--emulate", "--pace",
               "nominal", "--out", "one-run.json", "--quiet"});
   CHECK(bench.tokens("replayed.json") == bench.tokens("one-run.json"));
+  bench.must({"simulate", "folder", "--workload", "requests.jsonl", "--tokenizer", "tiny", "--out",
+              "again.json", "--quiet"});
+  CHECK(bench.read("again.json") == bench.read("predicted.json"));
 }
 
 TEST_CASE("cli/replicas: samples with a temperature keep their own seeds") {
   const Counter bench;
   bench.plan({"--samples", "4", "--prompt-tokens", "4", "--new-tokens", "5", "--replicas", "2"});
-  bench.write("prompt.txt", "1 2 3 4\n");
   const Words how{"--weights", "tiny",     "--cache", "cache",        "--emulate",     "--pace",
                   "nominal",   "--prompt", "abc",     "--ignore-eos", "--temperature", "1.5",
                   "--seed",    "7",        "--quiet", "--out"};
@@ -87,6 +89,14 @@ TEST_CASE("cli/replicas: samples with a temperature keep their own seeds") {
   REQUIRE(outcome.code == 0);
   std::map<std::string, Json> seen = bench.tokens("replicas-run.json");
   REQUIRE(seen.size() == 4);
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy", "local",
+              "--samples", "4", "--prompt-tokens", "4", "--new-tokens", "5", "--out", "one.json",
+              "--quiet"});
+  Words alone{"run", "one.json"};
+  alone.insert(alone.end(), how.begin(), how.end());
+  alone.emplace_back("alone.json");
+  REQUIRE(bench.run(alone).code == 0);
+  CHECK(seen == bench.tokens("alone.json"));
   std::vector<Json> texts;
   for (const auto& [id, tokens] : seen) {
     for (const Json& other : texts) CHECK(tokens != other);  // four seeds, four texts
@@ -132,6 +142,10 @@ TEST_CASE("cli/replicas: a folder that is not as it was written is refused") {
   bench.plan({"--samples", "4", "--prompt-tokens", "5", "--new-tokens", "4", "--replicas", "2"});
   check_refused(bench, {"run", "folder", "--weights", "tiny"}, 2, "expected '--emulate'");
   check_refused(bench, {"simulate", "folder", "--policy", "static"}, 2, "simulate that plan");
+  check_refused(bench, {"simulate", "folder", "--out", "folder/replica-1.json"}, 2, "folder");
+  check_refused(
+      bench, {"run", "folder", "--weights", "tiny", "--emulate", "--out", "folder/replicas.json"},
+      2, "folder");
   const std::string list = bench.read("folder/replicas.json");
   bench.write("folder/replicas.json", replaced(list, "least-work", "most-work"));
   check_refused(bench, {"simulate", "folder"}, 1, "most-work");
@@ -140,6 +154,15 @@ TEST_CASE("cli/replicas: a folder that is not as it was written is refused") {
   bench.write("folder/replicas.json", list);
   bench.write("folder/replica-1.json", bench.read("folder/replica-2.json"));
   check_refused(bench, {"simulate", "folder"}, 1, "not the plan that");
+  bench.plan({"--workload", "requests.jsonl", "--replicas", "2", "--dispatch", "fewest-open"});
+  check_refused(bench, {"run", "folder", "--weights", "tiny", "--emulate", "--prompt", "hi"}, 2,
+                "for a workload");
+  check_refused(bench,
+                {"plan", "--strategy", "auto", "--platform", "pair.xml", "--model", "tiny", "--out",
+                 "folder", "--workload", "folder/requests-1.jsonl", "--replicas", "2"},
+                2, "requests-1.jsonl");
+  bench.write("folder/requests-2.jsonl", bench.read("folder/requests-2.jsonl") + "\n");
+  check_refused(bench, {"simulate", "folder"}, 1, "changed since its plan was made");
 }
 
 }  // namespace tandem::test::replicas_command_test

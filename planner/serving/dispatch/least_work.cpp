@@ -1,6 +1,7 @@
 // The replica that is predicted to finish the request first.
 
 #include <algorithm>
+#include <tuple>
 
 #include "planner/serving/dispatch/dispatch.hpp"
 
@@ -8,8 +9,10 @@ namespace tandem::planner {
 namespace {
 
 std::size_t pick_earliest(std::span<const ReplicaLoad> loads) {
-  const auto end_s = [](const ReplicaLoad& load) { return load.backlog_s + load.work_s; };
-  return static_cast<std::size_t>(std::ranges::min_element(loads, {}, end_s) - loads.begin());
+  const auto load_of = [](const ReplicaLoad& load) {
+    return std::tuple(load.backlog_s + load.work_s, load.open);  // idle equals take turns
+  };
+  return static_cast<std::size_t>(std::ranges::min_element(loads, {}, load_of) - loads.begin());
 }
 
 }  // namespace

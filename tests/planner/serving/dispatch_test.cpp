@@ -23,6 +23,10 @@ TEST_CASE("planner/dispatch: least-work counts the work of the request itself") 
                {{.backlog_s = 0.0, .work_s = 5.0}, {.backlog_s = 5.0, .work_s = 1.0}}) == 0);
 }
 
+TEST_CASE("planner/dispatch: idle equals take turns") {
+  CHECK(picked("least-work", {{.work_s = 1.0, .open = 1}, {.work_s = 1.0, .open = 0}}) == 1);
+}
+
 TEST_CASE("planner/dispatch: fewest-open takes the faster one of equals") {
   const std::vector<ReplicaLoad> loads{{.backlog_s = 0.0, .work_s = 1.0, .open = 2},
                                        {.backlog_s = 9.0, .work_s = 3.0, .open = 1},
@@ -30,7 +34,7 @@ TEST_CASE("planner/dispatch: fewest-open takes the faster one of equals") {
   CHECK(picked("fewest-open", loads) == 2);
 }
 
-TEST_CASE("planner/dispatch: equal replicas take turns only as their loads differ") {
+TEST_CASE("planner/dispatch: of equal loads the first replica is taken") {
   for (const planner::Dispatch& rule : planner::dispatches()) {
     CAPTURE(rule.name);
     CHECK(rule.pick(std::vector<ReplicaLoad>(3)) == 0);
