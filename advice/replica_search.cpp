@@ -103,7 +103,8 @@ class ReplicaSearch {
   // The limits of the search of one group, of `groups` that are left to search.
   [[nodiscard]] planner::SearchEffort::Limits limits(std::size_t groups) const {
     planner::SearchEffort::Limits own = asked_->limits;
-    const auto parts = static_cast<double>(groups + (left_ - 1) * rates_.size() / 2);
+    const std::size_t later = (left_ - 1) * rates_.size() / 2;  // of the divisions behind this one
+    const auto parts = static_cast<double>(groups + later);
     if (own.seconds) own.seconds = std::max(0.0, (*own.seconds - effort_->seconds()) / parts);
     if (own.evaluations)
       own.evaluations = std::max<std::int64_t>(

@@ -142,6 +142,7 @@ void dispatch(std::span<const InferenceRequest> requests, const planner::Dispatc
     const InferenceRequest& request = requests[r];
     std::vector<planner::ReplicaLoad> loads;
     const std::vector<std::size_t> able = able_to_serve(request, replicas);
+    loads.reserve(able.size());
     for (const std::size_t i : able) {
       loads.push_back(
           {.backlog_s = work[i].left(request.arrival_s),

@@ -1,6 +1,7 @@
 #include "advice/settings.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 

@@ -48,8 +48,8 @@ Syntax serve_syntax() {
 }
 
 exec::Endpoint endpoint_of(const Options& options) {
-  const exec::Endpoint endpoint = exec::parse_endpoint(options.text_or("listen", "127.0.0.1:8080"),
-                                                       "flag '--listen'", /*any_port=*/true);
+  exec::Endpoint endpoint = exec::parse_endpoint(options.text_or("listen", "127.0.0.1:8080"),
+                                                 "flag '--listen'", /*any_port=*/true);
   if (serve::is_loopback(endpoint.host)) return endpoint;
   throw Error("flag '--listen': '" + endpoint.host +
               "', expected 127.0.0.1, ::1 or localhost, as answers are not encrypted; let a "

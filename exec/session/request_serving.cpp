@@ -166,7 +166,7 @@ bool RequestServing::act() {
 }
 
 SampleToken RequestServing::sampler(Flying& flying) {
-  return [this, &flying](const Scores& scores) {
+  return [&flying](const Scores& scores) {
     require(flying.tokens.size() < flying.sampled.size(), "as many rows are sampled as asked for");
     Request& request = *flying.sampled[flying.tokens.size()].second;
     flying.tokens.push_back(request.sampler.sample(scores));

@@ -34,8 +34,7 @@ std::vector<std::pair<std::string, model::Direction>> used_links(const Plan& pla
     }
   }
   std::ranges::sort(used);
-  const auto equal = std::ranges::unique(used);
-  used.erase(equal.begin(), equal.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
   return used;
 }
 
