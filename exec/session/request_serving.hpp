@@ -105,7 +105,7 @@ class RequestServing {
   bool act();
   bool begin(Flying& flying);
   void finish(Flying& flying);
-  [[nodiscard]] SampleToken sampler(Flying& flying);
+  [[nodiscard]] static SampleToken sampler(Flying& flying);
   void end(Flying& flying, const DeviceRun::Served& done);
   // Hands out the tokens of the step that has ended.
   model::StepOutcome deliver();
