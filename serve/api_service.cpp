@@ -39,6 +39,17 @@ std::int64_t now_s() {
       .count();
 }
 
+// More than the longest tokens of common vocabularies, which are runs of 128 spaces.
+constexpr std::uint64_t kMostTokenBytes = 256;
+
+// The bytes of a request's texts; 0 if it gives token ids.
+std::uint64_t text_bytes(const ApiRequest& asked) {
+  std::uint64_t bytes = 0;
+  for (const exec::ChatMessage& message : asked.messages) bytes += message.content.size();
+  if (const auto* const text = std::get_if<std::string>(&asked.prompt)) bytes += text->size();
+  return bytes;
+}
+
 HttpAnswer error_answer(const ApiError& error) {
   HttpAnswer answer{.status = error.status,
                     .body = error_json(error.status, error.what(), error.param, error.code)};
@@ -181,6 +192,16 @@ planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
                    "model", "model_not_found");
   planner::InferenceRequest request{.id = "request"};
   const std::string subject = asked.is_chat ? "messages" : "prompt";
+  // So long a text has more tokens than fit; to make them would take long.
+  const std::uint64_t most_bytes =
+      static_cast<std::uint64_t>(desk_->most_positions()) * kMostTokenBytes;
+  if (const std::uint64_t bytes = text_bytes(asked); bytes > most_bytes)
+    throw ApiError(400,
+                   "'" + subject + "': " + std::to_string(bytes) +
+                       " bytes of text, expected at most " + std::to_string(most_bytes) +
+                       ", as a request has at most " + std::to_string(desk_->most_positions()) +
+                       " tokens here; shorten it",
+                   subject, "context_length_exceeded");
   if (asked.is_chat) {
     try {
       request.prompt_ids = exec::encode_chat(options_.chat, *tokenizer_, asked.messages);
@@ -194,13 +215,6 @@ planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
   }
   if (request.prompt_ids.empty())
     throw ApiError(400, "'prompt': no tokens, expected some", subject);
-  for (const std::int32_t id : request.prompt_ids) {
-    if (id >= options_.vocabulary)
-      throw ApiError(400,
-                     "'prompt': token " + std::to_string(id) + ", expected less than " +
-                         std::to_string(options_.vocabulary),
-                     subject);
-  }
   request.prompt_tokens = std::ssize(request.prompt_ids);
   request.new_tokens = asked.max_tokens.value_or(
       std::max<std::int64_t>(1, desk_->usual_tokens(request.prompt_tokens)));
@@ -216,6 +230,13 @@ planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
     const bool too_long = request.limit() > desk_->most_tokens(request.prompt_tokens);
     throw ApiError(400, error.what(), too_long ? subject : "temperature",
                    too_long ? "context_length_exceeded" : "");
+  }
+  for (const std::int32_t id : request.prompt_ids) {
+    if (id >= options_.vocabulary)
+      throw ApiError(400,
+                     "'prompt': token " + std::to_string(id) + ", expected less than " +
+                         std::to_string(options_.vocabulary),
+                     subject);
   }
   return request;
 }

@@ -301,6 +301,17 @@ TEST_CASE("serve/api: what is refused, with the status and the error of the API"
                 "expected 1 to 1023 prompt tokens, and at most 1024 together")["code"] ==
         "context_length_exceeded");
   refused(post_text(kText, R"({"prompt": [1536]})"), 400, "expected less than 1536");
+  // Too long whatever the tokens are, which are not looked at.
+  const std::string longest(std::size_t{1024} * 256 + 1, 'x');
+  const std::string message = "262145 bytes of text, expected at most 262144";
+  CHECK(refused(post_text(kText, completion(longest, 1).dump()), 400, message)["code"] ==
+        "context_length_exceeded");
+  const json said = json::array({{{"role", "user"}, {"content", longest}}});
+  CHECK(refused(post_text(kChat, json{{"messages", said}}.dump()), 400, message)["param"] ==
+        "messages");
+  const json ids{{"prompt", std::vector<int>(1024, 1536)}};
+  CHECK(refused(post_text(kText, ids.dump()), 400, "1024 prompt")["code"] ==
+        "context_length_exceeded");
   refused(post_text("/v1/embeddings", good), 404, "/v1/embeddings");
   refused("GET /v1/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "expected POST");
   refused(
