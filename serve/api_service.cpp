@@ -159,29 +159,46 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
 // has gone, on the server's thread.
 void ApiService::complete(HttpRequest request, std::shared_ptr<HttpReply> reply) {
   if (!ready_) return refuse(*reply, ApiError(503, "the model is being loaded; try again later"));
+  // Of the bodies that wait for the thread of prompts; this thread alone adds to them.
+  const std::size_t bytes = request.body.size();
+  const bool fits = waiting_bodies_ < options_.waiting_bodies &&
+                    (waiting_bodies_ == 0 || waiting_bytes_ + bytes <= options_.waiting_bytes);
+  if (!fits)
+    return refuse(*reply, ApiError(429, "too many prompts wait to be read; try again later", "",
+                                   "server_overloaded"));
+  ++waiting_bodies_;
+  waiting_bytes_ += bytes;
   auto exchange = std::make_shared<Exchange>();
   exchange->reply = std::move(reply);
   exchange->reply->when_gone([this, exchange] {
     if (exchange->number) desk_->cancel(*exchange->number);
   });
   asio::post(prompts_, [this, request = std::move(request), weak = std::weak_ptr(exchange)] {
-    try {
-      auto asked = std::make_shared<ApiRequest>(request.path == kChat
-                                                    ? parse_chat_request(request.body)
-                                                    : parse_completion_request(request.body));
-      auto prepared_request = std::make_shared<planner::InferenceRequest>(prepared(*asked));
-      server_->post([this, weak, asked, prepared_request] {
-        if (const auto own = weak.lock())
-          submit(own, std::move(*asked), std::move(*prepared_request));
-      });
-    } catch (const std::exception& fault) {
-      const auto* const known = dynamic_cast<const ApiError*>(&fault);
-      const ApiError error = known != nullptr ? *known : ApiError(400, fault.what());
-      server_->post([weak, error] {
-        if (const auto own = weak.lock()) refuse(*own->reply, error);
-      });
-    }
+    prepare(request, weak);
+    waiting_bytes_ -= request.body.size();
+    --waiting_bodies_;
   });
+}
+
+void ApiService::prepare(const HttpRequest& request, const std::weak_ptr<Exchange>& weak) {
+  if (weak.expired()) return;  // the client has gone
+  try {
+    auto asked = std::make_shared<ApiRequest>(request.path == kChat
+                                                  ? parse_chat_request(request.body)
+                                                  : parse_completion_request(request.body));
+    if (weak.expired()) return;
+    auto prepared_request = std::make_shared<planner::InferenceRequest>(prepared(*asked));
+    server_->post([this, weak, asked, prepared_request] {
+      if (const auto own = weak.lock())
+        submit(own, std::move(*asked), std::move(*prepared_request));
+    });
+  } catch (const std::exception& fault) {
+    const auto* const known = dynamic_cast<const ApiError*>(&fault);
+    const ApiError error = known != nullptr ? *known : ApiError(400, fault.what());
+    server_->post([weak, error] {
+      if (const auto own = weak.lock()) refuse(*own->reply, error);
+    });
+  }
 }
 
 planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
