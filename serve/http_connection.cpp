@@ -1,6 +1,6 @@
 #include "serve/http_connection.hpp"
 
-#include <sys/socket.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
@@ -9,8 +9,8 @@
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/status.hpp>
-#include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -114,6 +114,7 @@ class ConnectionReply final : public HttpReply {
 HttpConnection::HttpConnection(tcp::socket socket, HttpHandler& handler, const HttpLimits& limits,
                                std::function<void()> ended)
     : stream_(std::move(socket)),
+      pause_(stream_.get_executor()),
       handler_(&handler),
       limits_(&limits),
       ended_(std::move(ended)),
@@ -224,19 +225,29 @@ void HttpConnection::refuse_body() {
 void HttpConnection::watch() {
   if (watching_) return;
   watching_ = true;
-  stream_.socket().async_wait(
-      tcp::socket::wait_read, [self = shared_from_this()](const boost::system::error_code& fault) {
-        self->watching_ = false;
-        if (fault || self->state_ == State::closed) return;
-        if (self->state_ != State::answering && self->state_ != State::streaming) return;
-        char byte = 0;
-        const ssize_t bytes =
-            ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        // The next request may be here already; from then on only writing shows that it has gone.
-        if (bytes > 0) return;
-        if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return self->watch();
-        self->close();
-      });
+  stream_.socket().async_wait(tcp::socket::wait_read,
+                              [self = shared_from_this()](const boost::system::error_code& fault) {
+                                self->watching_ = false;
+                                if (!fault) self->look();
+                              });
+}
+
+void HttpConnection::look() {
+  if (state_ != State::answering && state_ != State::streaming) return;
+  pollfd socket{.fd = stream_.socket().native_handle(), .events = POLLIN | POLLRDHUP, .revents = 0};
+  if (::poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLERR | POLLHUP)) != 0)
+    return close();
+  if ((socket.revents & POLLIN) == 0) return watch();
+  // The next request is here already, so that no event comes when the client leaves.
+  constexpr std::chrono::milliseconds kPause{500};
+  watching_ = true;
+  pause_.expires_after(kPause);
+  pause_.async_wait([weak = weak_from_this()](const boost::system::error_code& fault) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->watching_ = false;
+    if (!fault) self->look();
+  });
 }
 
 void HttpConnection::close() {
@@ -245,6 +256,7 @@ void HttpConnection::close() {
   boost::system::error_code ignored;
   stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
   stream_.close();
+  pause_.cancel();
   if (const auto gone = std::exchange(when_gone_, nullptr)) gone();
 }
 

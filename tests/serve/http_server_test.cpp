@@ -224,10 +224,18 @@ TEST_CASE("serve/http: a client that goes is noticed, while it waits and while i
     REQUIRE(Running::soon([&] { return running.handler.handled == 1; }));
   }
   CHECK(Running::soon([&] { return running.handler.gone == 1; }));
+  {  // Its next request has come, too.
+    HttpClient ahead(running.port());
+    ahead.send(post_text("/held", "x") + post_text("/echo", "y") + post_text("/echo", "z"));
+    REQUIRE(Running::soon([&] { return running.handler.handled == 2; }));
+    ahead.send("more");
+    std::this_thread::sleep_for(Milliseconds(50));
+  }
+  CHECK(Running::soon([&] { return running.handler.gone == 2; }));
   // One that reads nothing must not make the server remember everything.
   HttpClient slow(running.port(), 4096);
   slow.send(post_text("/endless", "x"));
-  CHECK(Running::soon([&] { return running.handler.gone == 2; }));
+  CHECK(Running::soon([&] { return running.handler.gone == 3; }));
   // A handler that forgets a request ends its connection.
   HttpClient forgotten(running.port());
   forgotten.send(post_text("/forgotten", "x"));
