@@ -31,6 +31,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   HttpConnection& operator=(const HttpConnection&) = delete;
 
   void start() { read_head(); }
+  // Refuses a request that is not read, or not read on, and closes.
+  void refuse(const HttpAnswer& refusal);
   // Ends at once if it is idle, else after its answer.
   void drain();
   void close();
@@ -44,8 +46,6 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   void on_head(const boost::system::error_code& fault);
   void read_body();
   void on_body(const boost::system::error_code& fault);
-  // Refuses a request that cannot be read on, and closes.
-  void refuse(const HttpAnswer& refusal);
   void refuse_body();
   // Watches for the client's leaving; look() finds out whether it has left.
   void watch();

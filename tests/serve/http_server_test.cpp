@@ -216,6 +216,21 @@ TEST_CASE("serve/http: slow and silent clients are closed, too many refused") {
   CHECK(ask(running.port(), post_text("/echo", "x")).body == "x");
 }
 
+TEST_CASE("serve/http: one connection too many gets its answer, whatever it sends") {
+  const Running running({.connections = 1});
+  HttpClient held(running.port());
+  held.send(post_text("/held", "x"));
+  REQUIRE(Running::soon([&] { return running.handler.handled == 1; }));
+  for (int i = 0; i < 10; ++i) {
+    const auto refused = ask(running.port(), post_text("/echo", std::string(1'000'000, 'x')));
+    CHECK(refused.status == 503);
+    CHECK(refused.whole);
+  }
+  held.close();
+  REQUIRE(Running::soon([&] { return running.server.connections() == 0; }));
+  CHECK(ask(running.port(), post_text("/echo", "x")).body == "x");
+}
+
 TEST_CASE("serve/http: a client that goes is noticed, while it waits and while it reads") {
   const Running running;
   {
