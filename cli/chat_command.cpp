@@ -151,6 +151,11 @@ class Conversation {
         sample_(std::move(sample)),
         system_(std::move(system)),
         out_(out) {
+    if (chat_.chat_template.empty())
+      throw Error(
+          "the model has no chat template, expected one in tokenizer_config.json, "
+          "chat_template.jinja or the GGUF file; take a model that has one, or let this one "
+          "continue a text by 'tandem run --prompt TEXT'");
     static_cast<void>(exec::encode_chat(chat_, *job_.tokenizer, {{"user", "a"}}));
   }
 

@@ -82,9 +82,15 @@ serve::ClusterFacts facts_of(const ServiceJob& job, const serve::ApiOptions& api
 
 std::string text_of(const ServiceJob& job, const exec::RequestDesk& desk) {
   const std::int64_t together = together_of(job);
-  return (together == 1 ? "one request at a time"
-                        : "up to " + std::to_string(together) + " requests at once") +
-         ", each of up to " + std::to_string(desk.most_positions()) + " tokens with its prompt";
+  std::string text = (together == 1 ? "one request at a time"
+                                    : "up to " + std::to_string(together) + " requests at once") +
+                     ", each of up to " + std::to_string(desk.most_positions()) +
+                     " tokens with its prompt";
+  // Where a prompt is read whole there is memory for so much of it at once.
+  const std::int64_t rows = job.service.capacity.rows;
+  if (job.service.chunk == 0 && rows < desk.most_positions() - 1)
+    text += " of up to " + std::to_string(rows);
+  return text;
 }
 
 }  // namespace

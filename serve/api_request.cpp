@@ -190,19 +190,23 @@ ApiRequest common(Parameters& parameters) {
       "0 (the likeliest token) to 100");
   request.top_p = parameters.number(
       "top_p", 1.0, [](double x) { return x > 0.0 && x <= 1.0; }, "above 0 and at most 1");
-  request.top_k =
-      parameters.integer("top_k", 1, std::numeric_limits<std::int32_t>::max()).value_or(0);
+  // Of both 0 and -1 clients mean all.
+  request.top_k = std::max<std::int64_t>(
+      0, parameters.integer("top_k", -1, std::numeric_limits<std::int32_t>::max()).value_or(0));
   if (const auto seed = parameters.integer("seed", std::numeric_limits<std::int64_t>::min(),
                                            std::numeric_limits<std::int64_t>::max()))
     request.seed = static_cast<std::uint64_t>(*seed);
   request.stops = stops_of(parameters);
   request.streams = parameters.boolean("stream");
   if (const Given* const options = parameters.find("stream_options")) {
-    if (!request.streams) refuse("stream_options", "expected with \"stream\": true only");
-    const bool good = options->is_object() && options->size() == 1 &&
-                      options->value("include_usage", Given()).is_boolean();
+    if (!request.streams && !options->empty())
+      refuse("stream_options", "expected with \"stream\": true only");
+    const auto usage = options->is_object() ? options->find("include_usage") : options->end();
+    const bool given = options->is_object() && usage != options->end();
+    const bool good = options->is_object() && options->size() == (given ? 1 : 0) &&
+                      (!given || usage->is_boolean());
     if (!good) refuse("stream_options", shown(*options) + ", expected {\"include_usage\": true}");
-    request.includes_usage = (*options)["include_usage"].get<bool>();
+    request.includes_usage = given && usage->get<bool>();
   }
   // A name of the user for the server's records, of which there are none.
   if (const Given* const user = parameters.find("user"))
@@ -210,7 +214,10 @@ ApiRequest common(Parameters& parameters) {
   parameters.neutral("n", 1);
   parameters.neutral("presence_penalty", 0);
   parameters.neutral("frequency_penalty", 0);
+  parameters.neutral("min_p", 0);
+  parameters.neutral("repetition_penalty", 1);
   parameters.neutral("logit_bias", Given::object());
+  parameters.neutral("store", false);
   return request;
 }
 
@@ -234,7 +241,12 @@ ApiRequest parse_chat_request(std::string_view body) {
   if (tokens) request.max_tokens = tokens;
   parameters.neutral("logprobs", false);
   parameters.neutral("tools", Given::array());
-  parameters.neutral("tool_choice", "none");
+  parameters.neutral("top_logprobs", 0);
+  parameters.neutral("parallel_tool_calls", true);
+  // Without tools none is called.
+  if (const Given* const choice = parameters.find("tool_choice");
+      choice != nullptr && *choice != "auto")
+    parameters.neutral("tool_choice", "none");
   parameters.neutral("response_format", {{"type", "text"}});
   parameters.settle();
   return request;

@@ -39,6 +39,17 @@ std::int64_t now_s() {
       .count();
 }
 
+// More than the longest tokens of common vocabularies, which are runs of 128 spaces.
+constexpr std::uint64_t kMostTokenBytes = 256;
+
+// The bytes of a request's texts; 0 if it gives token ids.
+std::uint64_t text_bytes(const ApiRequest& asked) {
+  std::uint64_t bytes = 0;
+  for (const exec::ChatMessage& message : asked.messages) bytes += message.content.size();
+  if (const auto* const text = std::get_if<std::string>(&asked.prompt)) bytes += text->size();
+  return bytes;
+}
+
 HttpAnswer error_answer(const ApiError& error) {
   HttpAnswer answer{.status = error.status,
                     .body = error_json(error.status, error.what(), error.param, error.code)};
@@ -148,29 +159,46 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
 // has gone, on the server's thread.
 void ApiService::complete(HttpRequest request, std::shared_ptr<HttpReply> reply) {
   if (!ready_) return refuse(*reply, ApiError(503, "the model is being loaded; try again later"));
+  // Of the bodies that wait for the thread of prompts; this thread alone adds to them.
+  const std::size_t bytes = request.body.size();
+  const bool fits = waiting_bodies_ < options_.waiting_bodies &&
+                    (waiting_bodies_ == 0 || waiting_bytes_ + bytes <= options_.waiting_bytes);
+  if (!fits)
+    return refuse(*reply, ApiError(429, "too many prompts wait to be read; try again later", "",
+                                   "server_overloaded"));
+  ++waiting_bodies_;
+  waiting_bytes_ += bytes;
   auto exchange = std::make_shared<Exchange>();
   exchange->reply = std::move(reply);
   exchange->reply->when_gone([this, exchange] {
     if (exchange->number) desk_->cancel(*exchange->number);
   });
   asio::post(prompts_, [this, request = std::move(request), weak = std::weak_ptr(exchange)] {
-    try {
-      auto asked = std::make_shared<ApiRequest>(request.path == kChat
-                                                    ? parse_chat_request(request.body)
-                                                    : parse_completion_request(request.body));
-      auto prepared_request = std::make_shared<planner::InferenceRequest>(prepared(*asked));
-      server_->post([this, weak, asked, prepared_request] {
-        if (const auto own = weak.lock())
-          submit(own, std::move(*asked), std::move(*prepared_request));
-      });
-    } catch (const std::exception& fault) {
-      const auto* const known = dynamic_cast<const ApiError*>(&fault);
-      const ApiError error = known != nullptr ? *known : ApiError(400, fault.what());
-      server_->post([weak, error] {
-        if (const auto own = weak.lock()) refuse(*own->reply, error);
-      });
-    }
+    prepare(request, weak);
+    waiting_bytes_ -= request.body.size();
+    --waiting_bodies_;
   });
+}
+
+void ApiService::prepare(const HttpRequest& request, const std::weak_ptr<Exchange>& weak) {
+  if (weak.expired()) return;  // the client has gone
+  try {
+    auto asked = std::make_shared<ApiRequest>(request.path == kChat
+                                                  ? parse_chat_request(request.body)
+                                                  : parse_completion_request(request.body));
+    if (weak.expired()) return;
+    auto prepared_request = std::make_shared<planner::InferenceRequest>(prepared(*asked));
+    server_->post([this, weak, asked, prepared_request] {
+      if (const auto own = weak.lock())
+        submit(own, std::move(*asked), std::move(*prepared_request));
+    });
+  } catch (const std::exception& fault) {
+    const auto* const known = dynamic_cast<const ApiError*>(&fault);
+    const ApiError error = known != nullptr ? *known : ApiError(400, fault.what());
+    server_->post([weak, error] {
+      if (const auto own = weak.lock()) refuse(*own->reply, error);
+    });
+  }
 }
 
 planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
@@ -181,6 +209,16 @@ planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
                    "model", "model_not_found");
   planner::InferenceRequest request{.id = "request"};
   const std::string subject = asked.is_chat ? "messages" : "prompt";
+  // So long a text has more tokens than fit; to make them would take long.
+  const std::uint64_t most_bytes =
+      static_cast<std::uint64_t>(desk_->most_positions()) * kMostTokenBytes;
+  if (const std::uint64_t bytes = text_bytes(asked); bytes > most_bytes)
+    throw ApiError(400,
+                   "'" + subject + "': " + std::to_string(bytes) +
+                       " bytes of text, expected at most " + std::to_string(most_bytes) +
+                       ", as a request has at most " + std::to_string(desk_->most_positions()) +
+                       " tokens here; shorten it",
+                   subject, "context_length_exceeded");
   if (asked.is_chat) {
     try {
       request.prompt_ids = exec::encode_chat(options_.chat, *tokenizer_, asked.messages);
@@ -194,13 +232,6 @@ planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
   }
   if (request.prompt_ids.empty())
     throw ApiError(400, "'prompt': no tokens, expected some", subject);
-  for (const std::int32_t id : request.prompt_ids) {
-    if (id >= options_.vocabulary)
-      throw ApiError(400,
-                     "'prompt': token " + std::to_string(id) + ", expected less than " +
-                         std::to_string(options_.vocabulary),
-                     subject);
-  }
   request.prompt_tokens = std::ssize(request.prompt_ids);
   request.new_tokens = asked.max_tokens.value_or(
       std::max<std::int64_t>(1, desk_->usual_tokens(request.prompt_tokens)));
@@ -216,6 +247,13 @@ planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
     const bool too_long = request.limit() > desk_->most_tokens(request.prompt_tokens);
     throw ApiError(400, error.what(), too_long ? subject : "temperature",
                    too_long ? "context_length_exceeded" : "");
+  }
+  for (const std::int32_t id : request.prompt_ids) {
+    if (id >= options_.vocabulary)
+      throw ApiError(400,
+                     "'prompt': token " + std::to_string(id) + ", expected less than " +
+                         std::to_string(options_.vocabulary),
+                     subject);
   }
   return request;
 }

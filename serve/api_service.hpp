@@ -2,7 +2,9 @@
 
 // OpenAI's API in front of a request desk, and the page.
 
+#include <atomic>
 #include <boost/asio/thread_pool.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +29,9 @@ struct ApiOptions {
   std::string token{};      // which clients must bear; empty: none
   exec::ModelChat chat{};
   std::int64_t vocabulary = 0;  // ids below this are tokens
+  // Requests whose prompts wait to be read; more are refused.
+  std::size_t waiting_bodies = 1024;
+  std::size_t waiting_bytes = std::size_t{64} << 20U;
 };
 
 // Routes requests to the desk. Prompts are rendered and tokenized on a thread of their own, as a
@@ -54,6 +59,8 @@ class ApiService final : public HttpHandler {
  private:
   struct Exchange;
   void complete(HttpRequest request, std::shared_ptr<HttpReply> reply);
+  // On the thread of prompts: reads the request and hands it to the server's thread.
+  void prepare(const HttpRequest& request, const std::weak_ptr<Exchange>& weak);
   // On the thread of prompts: the request that the desk serves. Throws ApiError.
   [[nodiscard]] planner::InferenceRequest prepared(const ApiRequest& asked);
   void submit(const std::shared_ptr<Exchange>& exchange, ApiRequest asked,
@@ -72,6 +79,8 @@ class ApiService final : public HttpHandler {
   bool ready_ = false;      // of the server's thread
   std::mt19937_64 random_;  // of the thread of prompts
   std::uint64_t answers_ = 0;
+  std::atomic<std::size_t> waiting_bodies_ = 0;
+  std::atomic<std::size_t> waiting_bytes_ = 0;
   boost::asio::thread_pool prompts_{1};
 };
 

@@ -1,15 +1,16 @@
 #include "serve/http_connection.hpp"
 
-#include <sys/socket.h>
+#include <poll.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/bind_handler.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/status.hpp>
-#include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -32,6 +33,32 @@ std::string in_hex(std::size_t number) {
   char digits[2 * sizeof number];
   const auto end = std::to_chars(std::begin(digits), std::end(digits), number, 16).ptr;
   return {digits, end};
+}
+
+// Why a request cannot be read, as a status and a reason; status 0: it can. Beast reads a body by
+// the last coding alone, and whoever has read two headers may have believed another.
+std::pair<unsigned, std::string> fault_of(const http::request_header<>& head) {
+  if (head.version() != 10 && head.version() != 11) return {505, "expected HTTP/1.1"};
+  if (head.version() == 11 && head.count(http::field::host) != 1) return {400, "expected one Host"};
+  if (head.count(http::field::origin) > 1) return {400, "expected one Origin"};
+  if (head.count(http::field::content_type) > 1) return {400, "expected one Content-Type"};
+  const auto others = [&](http::field name, beast::string_view only) {
+    const auto [begin, end] = head.equal_range(name);
+    return std::any_of(begin, end,
+                       [&](const auto& field) { return !beast::iequals(field.value(), only); });
+  };
+  if (head.count(http::field::transfer_encoding) > 1 ||
+      others(http::field::transfer_encoding, "chunked"))
+    return {501, "Transfer-Encoding: expected chunked"};
+  if (others(http::field::content_encoding, "identity"))
+    return {415, "Content-Encoding: expected identity, a body as it is"};
+  return {0, {}};
+}
+
+// Whether a fault lies in what a client has sent, not in its connection.
+bool is_of_http(const boost::system::error_code& fault) {
+  return fault.category() == make_error_code(http::error::bad_method).category() &&
+         fault != http::error::end_of_stream;
 }
 
 }  // namespace
@@ -87,6 +114,7 @@ class ConnectionReply final : public HttpReply {
 HttpConnection::HttpConnection(tcp::socket socket, HttpHandler& handler, const HttpLimits& limits,
                                std::function<void()> ended)
     : stream_(std::move(socket)),
+      pause_(stream_.get_executor()),
       handler_(&handler),
       limits_(&limits),
       ended_(std::move(ended)),
@@ -99,6 +127,7 @@ HttpConnection::~HttpConnection() {
 void HttpConnection::read_head() {
   state_ = State::reading;
   complete_ = false;
+  head_only_ = false;
   ++exchange_;
   parser_.emplace();
   parser_->header_limit(limits_->header_bytes);
@@ -128,17 +157,14 @@ void HttpConnection::read_head() {
 void HttpConnection::on_head(const boost::system::error_code& fault) {
   if (state_ == State::closed) return;
   // What is too slow is closed by the stream itself.
-  const auto& of_http = make_error_code(http::error::bad_method).category();
-  if (fault == http::error::end_of_stream || (fault && fault.category() != of_http)) return close();
+  if (fault && !is_of_http(fault)) return close();
   if (fault == http::error::body_limit) return refuse_body();
   if (fault)
     return refuse(
         handler_->protocol_error(fault == http::error::header_limit ? 431 : 400, fault.message()));
   const auto& head = parser_->get();
-  if (head.version() != 10 && head.version() != 11)
-    return refuse(handler_->protocol_error(505, "expected HTTP/1.1"));
-  if (head.version() == 11 && head.count(http::field::host) != 1)
-    return refuse(handler_->protocol_error(400, "expected one Host"));
+  if (const auto [status, reason] = fault_of(head); status != 0)
+    return refuse(handler_->protocol_error(status, reason));
   HttpHead view{.method = text_of(head.method_string()),
                 .path = path_of(text_of(head.target())),
                 .host = text_of(head[http::field::host]),
@@ -169,6 +195,7 @@ void HttpConnection::read_body() {
 void HttpConnection::on_body(const boost::system::error_code& fault) {
   if (state_ == State::closed) return;
   if (fault == http::error::body_limit) return refuse_body();
+  if (fault && is_of_http(fault)) return refuse(handler_->protocol_error(400, fault.message()));
   if (fault) return close();
   stream_.expires_never();
   state_ = State::answering;
@@ -198,19 +225,29 @@ void HttpConnection::refuse_body() {
 void HttpConnection::watch() {
   if (watching_) return;
   watching_ = true;
-  stream_.socket().async_wait(
-      tcp::socket::wait_read, [self = shared_from_this()](const boost::system::error_code& fault) {
-        self->watching_ = false;
-        if (fault || self->state_ == State::closed) return;
-        if (self->state_ != State::answering && self->state_ != State::streaming) return;
-        char byte = 0;
-        const ssize_t bytes =
-            ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        // The next request may be here already; from then on only writing shows that it has gone.
-        if (bytes > 0) return;
-        if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return self->watch();
-        self->close();
-      });
+  stream_.socket().async_wait(tcp::socket::wait_read,
+                              [self = shared_from_this()](const boost::system::error_code& fault) {
+                                self->watching_ = false;
+                                if (!fault) self->look();
+                              });
+}
+
+void HttpConnection::look() {
+  if (state_ != State::answering && state_ != State::streaming) return;
+  pollfd socket{.fd = stream_.socket().native_handle(), .events = POLLIN | POLLRDHUP, .revents = 0};
+  if (::poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLERR | POLLHUP)) != 0)
+    return close();
+  if ((socket.revents & POLLIN) == 0) return watch();
+  // The next request is here already, so that no event comes when the client leaves.
+  constexpr std::chrono::milliseconds kPause{500};
+  watching_ = true;
+  pause_.expires_after(kPause);
+  pause_.async_wait([weak = weak_from_this()](const boost::system::error_code& fault) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->watching_ = false;
+    if (!fault) self->look();
+  });
 }
 
 void HttpConnection::close() {
@@ -219,6 +256,7 @@ void HttpConnection::close() {
   boost::system::error_code ignored;
   stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
   stream_.close();
+  pause_.cancel();
   if (const auto gone = std::exchange(when_gone_, nullptr)) gone();
 }
 

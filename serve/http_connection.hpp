@@ -3,6 +3,7 @@
 // One client's connection: requests one after another, answers whole or as server-sent events.
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -30,6 +31,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   HttpConnection& operator=(const HttpConnection&) = delete;
 
   void start() { read_head(); }
+  // Refuses a request that is not read, or not read on, and closes.
+  void refuse(const HttpAnswer& refusal);
   // Ends at once if it is idle, else after its answer.
   void drain();
   void close();
@@ -43,10 +46,10 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   void on_head(const boost::system::error_code& fault);
   void read_body();
   void on_body(const boost::system::error_code& fault);
-  // Refuses a request that cannot be read on, and closes.
-  void refuse(const HttpAnswer& refusal);
   void refuse_body();
+  // Watches for the client's leaving; look() finds out whether it has left.
   void watch();
+  void look();
 
   void answer(const HttpAnswer& answer);
   void begin_events();
@@ -62,6 +65,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   [[nodiscard]] std::string head_of(const HttpAnswer& answer, bool events) const;
 
   boost::beast::tcp_stream stream_;
+  boost::asio::steady_timer pause_;  // of watch(), when bytes hide the client's leaving
   HttpHandler* handler_;
   const HttpLimits* limits_;
   std::function<void()> ended_;

@@ -9,7 +9,8 @@
 namespace tandem::serve {
 
 struct HttpLimits {
-  std::size_t connections = 256;
+  std::size_t connections = 1024;
+  std::size_t refused = 256;  // beyond those, while they are answered so; more are closed
   std::uint32_t header_bytes = 16U << 10U;
   std::uint64_t body_bytes = std::uint64_t{4} << 20U;
   std::chrono::milliseconds header_time{10'000};  // from the first wait for it to its end

@@ -37,22 +37,18 @@ struct HttpServer::State {
   void take(tcp::socket socket) {
     boost::system::error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    if (count >= limits.connections) {
-      const HttpAnswer full = handler.protocol_error(503, "too many connections; try again later");
-      const std::string text =
-          "HTTP/1.1 503 Service Unavailable\r\nContent-Type: " + full.content_type +
-          "\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: " +
-          std::to_string(full.body.size()) + "\r\n\r\n" + full.body;
-      socket.non_blocking(true, ignored);
-      socket.write_some(asio::buffer(text), ignored);
-      return;
-    }
-    ++count;
-    const auto made =
-        std::make_shared<HttpConnection>(std::move(socket), handler, limits, [this] { --count; });
+    const bool full = count >= limits.connections;
+    if (full && refused >= limits.refused) return;
+    std::size_t& counted = full ? refused : count;
+    ++counted;
+    const auto made = std::make_shared<HttpConnection>(std::move(socket), handler, limits,
+                                                       [&counted] { --counted; });
     std::erase_if(all, [](const std::weak_ptr<HttpConnection>& one) { return one.expired(); });
     all.push_back(made);
-    made->start();
+    if (full)
+      made->refuse(handler.protocol_error(503, "too many connections; try again later"));
+    else
+      made->start();
   }
 
   void stop() {
@@ -88,6 +84,7 @@ struct HttpServer::State {
   HttpHandler& handler;
   HttpLimits limits;
   std::size_t count = 0;                         // of connections
+  std::size_t refused = 0;                       // beyond those, while they are answered so
   std::list<std::weak_ptr<HttpConnection>> all;  // they use what is above
   asio::io_context io{1};
   tcp::acceptor acceptor{io};

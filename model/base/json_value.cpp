@@ -4,7 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,52 @@ std::string range_text(double min, double max) {
   return "a finite number";
 }
 
+// Throws Error for text that is nested too deeply or gives a key twice in one object. Ends at what
+// is not JSON without an error.
+class JsonCheck final : public nlohmann::json_sax<json> {
+ public:
+  JsonCheck(const std::string& source, const std::string& remedy, int depth)
+      : source_(&source), remedy_(&remedy), depth_(static_cast<std::size_t>(depth)) {}
+
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool start_object(std::size_t /*size*/) override { return open(); }
+  bool start_array(std::size_t /*size*/) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (keys_.back().insert(name).second) return true;
+    throw Error(*source_ + ": field " + shown(name) +
+                " is given twice in one object, expected once; " + *remedy_);
+  }
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
+                   const json::exception& /*fault*/) override {
+    return false;
+  }
+
+ private:
+  bool open() {
+    if (keys_.size() >= depth_)
+      throw Error(*source_ + ": JSON nested deeper than " + std::to_string(depth_) +
+                  " levels, expected fewer; " + *remedy_);
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+  const std::string* source_;
+  const std::string* remedy_;
+  std::size_t depth_;
+  std::vector<std::set<std::string>> keys_;  // of each object or array that is open
+};
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const std::string& source,
@@ -55,25 +102,12 @@ nlohmann::json parse_json(std::string_view text, const std::string& source,
     throw Error(source + ": " + std::to_string(text.size()) + " bytes of JSON, expected at most " +
                 std::to_string(limits.bytes) + "; " + remedy);
   }
-  std::vector<std::unordered_set<std::string>> keys;  // of each object that is open
-  const auto check = [&](int depth, json::parse_event_t event, const json& value) {
-    const bool object = event == json::parse_event_t::object_start;
-    if ((object || event == json::parse_event_t::array_start) && depth >= limits.depth) {
-      throw Error(source + ": JSON nested deeper than " + std::to_string(limits.depth) +
-                  " levels, expected fewer; " + remedy);
-    }
-    if (object) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key &&
-        !keys.back().insert(value.get_ref<const std::string&>()).second) {
-      throw Error(source + ": field " + shown(value) +
-                  " is given twice in one object, expected once; " + remedy);
-    }
-    return true;
-  };
   json parsed;
   try {
-    parsed = json::parse(text, check);
+    // Not json::parse with a callback, whose time grows with the square of an array's elements.
+    JsonCheck check(source, remedy, limits.depth);
+    static_cast<void>(json::sax_parse(text, &check));
+    parsed = json::parse(text);
   } catch (const json::parse_error& e) {
     // Counted from 1; the end of the text is a byte beyond it.
     const bool ended = e.byte > text.size();

@@ -62,6 +62,20 @@ TEST_CASE("serve/request: all parameters of a chat") {
   CHECK_FALSE(least.streams);
 }
 
+TEST_CASE("serve/request: values that change nothing are accepted") {
+  for (const char* const more :
+       {R"("min_p": 0)", R"("min_p": 0.0)", R"("repetition_penalty": 1.0)", R"("top_k": 0)",
+        R"("top_k": -1)", R"("store": false)", R"("parallel_tool_calls": true)",
+        R"("top_logprobs": 0)", R"("stream": true, "stream_options": {})",
+        R"("stream_options": {})", R"("tool_choice": "auto")", R"("tool_choice": "none")",
+        R"("tools": [], "tool_choice": "auto")"}) {
+    CAPTURE(more);
+    const ApiRequest request = serve::parse_chat_request(chat_with(more));
+    CHECK(request.top_k == 0);
+    CHECK_FALSE(request.includes_usage);
+  }
+}
+
 TEST_CASE("serve/request: a text completion's prompt is a text or its tokens") {
   CHECK(std::get<std::string>(serve::parse_completion_request(R"({"prompt": "a"})").prompt) == "a");
   CHECK(std::get<std::vector<std::int32_t>>(
@@ -94,7 +108,10 @@ TEST_CASE("serve/request: what is unknown, unsupported or out of range is refuse
            {R"("temperature": "hot")", "temperature"},
            {R"("top_p": 0)", "top_p"},
            {R"("top_p": 1.5)", "top_p"},
-           {R"("top_k": 0)", "top_k"},
+           {R"("top_k": -2)", "top_k"},
+           {R"("store": true)", "store"},
+           {R"("parallel_tool_calls": false)", "parallel_tool_calls"},
+           {R"("tool_choice": "required")", "tool_choice"},
            {R"("seed": 1.5)", "seed"},
            {R"("seed": 18446744073709551615)", "seed"},
            {R"("max_tokens": 0)", "max_tokens"},
@@ -106,6 +123,10 @@ TEST_CASE("serve/request: what is unknown, unsupported or out of range is refuse
            {R"("stream": 1)", "stream"},
            {R"("stream_options": {"include_usage": true})", "stream_options"},
            {R"("stream": true, "stream_options": {"other": true})", "stream_options"},
+           {R"("stream": true, "stream_options": {"include_usage": 1})", "stream_options"},
+           {R"("stream": true, "stream_options": 5)", "stream_options"},
+           {R"("stream": true, "stream_options": [])", "stream_options"},
+           {R"("stream_options": 5)", "stream_options"},
            {R"("user": 5)", "user"},
            {R"("model": 5)", "model"}}) {
     CAPTURE(more);

@@ -12,7 +12,9 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -84,9 +86,39 @@ struct Home {
   std::unique_ptr<exec::Tokenizer> tokenizer;
 };
 
+// Makes tokens when it is let go, and counts the texts.
+class HeldTokenizer final : public exec::Tokenizer {
+ public:
+  explicit HeldTokenizer(std::unique_ptr<exec::Tokenizer> own) : own_(std::move(own)) {}
+  using exec::Tokenizer::encode;
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text,
+                                                 exec::WrittenTokens written) const override {
+    ++texts;
+    go.wait(false);
+    return own_->encode(text, written);
+  }
+  [[nodiscard]] std::string piece(std::int32_t id) const override { return own_->piece(id); }
+  [[nodiscard]] std::int64_t vocab() const override { return own_->vocab(); }
+  [[nodiscard]] std::int64_t bos_token() const override { return own_->bos_token(); }
+  [[nodiscard]] std::span<const std::int64_t> eos_tokens() const override {
+    return own_->eos_tokens();
+  }
+  [[nodiscard]] std::string description() const override { return own_->description(); }
+  void let_go() const {
+    go = true;
+    go.notify_all();
+  }
+  mutable std::atomic<int> texts = 0;
+  mutable std::atomic<bool> go = false;
+
+ private:
+  std::unique_ptr<exec::Tokenizer> own_;
+};
+
 struct Serving {
   explicit Serving(const Home& home, std::size_t queue = 64, const std::string& token = {},
-                   const serve::HttpLimits& http = {}, const serve::Prediction& prediction = {})
+                   const serve::HttpLimits& http = {}, const serve::Prediction& prediction = {},
+                   std::size_t waiting_bodies = 1024, std::size_t waiting_bytes = 1U << 20U)
       : service(
             std::get<planner::LiveService>(planner::service_here(home.model, model::Bytes{4e9}))),
         desk(*home.tokenizer, home.model, exec::stop_tokens(service.plan, *home.tokenizer),
@@ -102,7 +134,9 @@ struct Serving {
              .listening = "127.0.0.1",
              .token = token,
              .chat = exec::read_model_chat(home.weights()),
-             .vocabulary = home.model.vocab},
+             .vocabulary = home.model.vocab,
+             .waiting_bodies = waiting_bodies,
+             .waiting_bytes = waiting_bytes},
             *home.tokenizer, desk, board),
         server({.host = "127.0.0.1", .port = 0}, api, http) {
     api.use(server);
@@ -301,6 +335,17 @@ TEST_CASE("serve/api: what is refused, with the status and the error of the API"
                 "expected 1 to 1023 prompt tokens, and at most 1024 together")["code"] ==
         "context_length_exceeded");
   refused(post_text(kText, R"({"prompt": [1536]})"), 400, "expected less than 1536");
+  // Too long whatever the tokens are, which are not looked at.
+  const std::string longest(std::size_t{1024} * 256 + 1, 'x');
+  const std::string message = "262145 bytes of text, expected at most 262144";
+  CHECK(refused(post_text(kText, completion(longest, 1).dump()), 400, message)["code"] ==
+        "context_length_exceeded");
+  const json said = json::array({{{"role", "user"}, {"content", longest}}});
+  CHECK(refused(post_text(kChat, json{{"messages", said}}.dump()), 400, message)["param"] ==
+        "messages");
+  const json ids{{"prompt", std::vector<int>(1024, 1536)}};
+  CHECK(refused(post_text(kText, ids.dump()), 400, "1024 prompt")["code"] ==
+        "context_length_exceeded");
   refused(post_text("/v1/embeddings", good), 404, "/v1/embeddings");
   refused("GET /v1/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "expected POST");
   refused(
@@ -343,6 +388,37 @@ TEST_CASE("serve/api: a token is asked for, and a full queue refuses") {
       CHECK(full.headers.at("retry-after") == "1");
     }
   }
+}
+
+TEST_CASE("serve/api: prompts that wait to be read are bounded, and those of the gone not read") {
+  Home home;
+  auto held = std::make_unique<HeldTokenizer>(std::move(home.tokenizer));
+  const HeldTokenizer& tokenizer = *held;
+  home.tokenizer = std::move(held);
+  const Serving serving(home, /*queue=*/64, {}, {}, {}, /*waiting_bodies=*/3,
+                        /*waiting_bytes=*/2000);
+  const std::string request = post_text(kText, completion("a", 1).dump());
+  HttpClient first(serving.port());
+  first.send(request);
+  REQUIRE(serving.soon([&] { return tokenizer.texts == 1; }));
+  {
+    HttpClient gone(serving.port());
+    gone.send(request);
+    // It has been taken, as an answer on another connection comes later.
+    CHECK(ask(serving.port(), post_text(kText, completion(std::string(2000, 'x'), 1).dump()))
+              .status == 429);
+  }
+  HttpClient third(serving.port());
+  third.send(request);
+  for (int i = 0; i < 2; ++i) CHECK(ask(serving.port(), get_text("/health")).status == 200);
+  const auto full = ask(serving.port(), request);
+  CHECK(full.status == 429);
+  CHECK(full.json()["error"]["code"] == "server_overloaded");
+  tokenizer.let_go();
+  CHECK(first.reply().status == 200);
+  CHECK(third.reply().status == 200);
+  CHECK(tokenizer.texts == 2);
+  CHECK(ask(serving.port(), request).status == 200);
 }
 
 TEST_CASE("serve/api: the page is open and reveals nothing, the cluster needs the token") {

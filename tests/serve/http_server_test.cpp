@@ -162,6 +162,39 @@ TEST_CASE("serve/http: limits have answers of their own") {
   }
 }
 
+TEST_CASE("serve/http: bodies in other codings, doubled headers and bad chunks have their status") {
+  const Running running;
+  const auto status = [&](const std::string& headers, const std::string& body = "0\r\n\r\n") {
+    return ask(running.port(), "POST /echo HTTP/1.1\r\nHost: a\r\n" + headers + "\r\n" + body)
+        .status;
+  };
+  const std::string chunked = "Transfer-Encoding: Chunked\r\n";
+  for (const char* const coding : {"gzip, chunked", "gzip", "identity", "chunked, chunked", ""}) {
+    CAPTURE(coding);
+    CHECK(status("Transfer-Encoding: " + std::string(coding) + "\r\n") == 501);
+  }
+  CHECK(status("Transfer-Encoding: gzip\r\n" + chunked) == 501);
+  CHECK(status(chunked) == 200);
+  CHECK(status(chunked + "Content-Encoding: gzip\r\n") == 415);
+  CHECK(status(chunked + "Content-Encoding: identity\r\n") == 200);
+  CHECK(status(chunked + "Origin: http://localhost\r\nOrigin: http://a\r\n") == 400);
+  CHECK(status(chunked + "Content-Type: text/plain\r\nContent-Type: a/b\r\n") == 400);
+  for (const char* const body : {"xyz\r\n", "2\r\nabc\r\n0\r\n\r\n", "-1\r\n\r\n"}) {
+    CAPTURE(body);
+    CHECK(status(chunked, body) == 400);
+  }
+  CHECK(running.handler.handled == 2);
+  // What cannot be read after a HEAD has an answer with a body.
+  HttpClient client(running.port());
+  client.send("HEAD /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+  CHECK(client.reply(/*has_body=*/false).status == 200);
+  client.send("nonsense\r\n\r\n");
+  const auto reply = client.reply();
+  CHECK(reply.status == 400);
+  CHECK(reply.whole);
+  CHECK_FALSE(reply.body.empty());
+}
+
 TEST_CASE("serve/http: slow and silent clients are closed, too many refused") {
   const Running running({.connections = 3,
                          .header_time = Milliseconds(200),
@@ -183,6 +216,21 @@ TEST_CASE("serve/http: slow and silent clients are closed, too many refused") {
   CHECK(ask(running.port(), post_text("/echo", "x")).body == "x");
 }
 
+TEST_CASE("serve/http: one connection too many gets its answer, whatever it sends") {
+  const Running running({.connections = 1});
+  HttpClient held(running.port());
+  held.send(post_text("/held", "x"));
+  REQUIRE(Running::soon([&] { return running.handler.handled == 1; }));
+  for (int i = 0; i < 10; ++i) {
+    const auto refused = ask(running.port(), post_text("/echo", std::string(1'000'000, 'x')));
+    CHECK(refused.status == 503);
+    CHECK(refused.whole);
+  }
+  held.close();
+  REQUIRE(Running::soon([&] { return running.server.connections() == 0; }));
+  CHECK(ask(running.port(), post_text("/echo", "x")).body == "x");
+}
+
 TEST_CASE("serve/http: a client that goes is noticed, while it waits and while it reads") {
   const Running running;
   {
@@ -191,10 +239,18 @@ TEST_CASE("serve/http: a client that goes is noticed, while it waits and while i
     REQUIRE(Running::soon([&] { return running.handler.handled == 1; }));
   }
   CHECK(Running::soon([&] { return running.handler.gone == 1; }));
+  {  // Its next request has come, too.
+    HttpClient ahead(running.port());
+    ahead.send(post_text("/held", "x") + post_text("/echo", "y") + post_text("/echo", "z"));
+    REQUIRE(Running::soon([&] { return running.handler.handled == 2; }));
+    ahead.send("more");
+    std::this_thread::sleep_for(Milliseconds(50));
+  }
+  CHECK(Running::soon([&] { return running.handler.gone == 2; }));
   // One that reads nothing must not make the server remember everything.
   HttpClient slow(running.port(), 4096);
   slow.send(post_text("/endless", "x"));
-  CHECK(Running::soon([&] { return running.handler.gone == 2; }));
+  CHECK(Running::soon([&] { return running.handler.gone == 3; }));
   // A handler that forgets a request ends its connection.
   HttpClient forgotten(running.port());
   forgotten.send(post_text("/forgotten", "x"));
