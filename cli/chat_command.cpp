@@ -8,7 +8,6 @@
 #include <csignal>
 #include <deque>
 #include <iostream>
-#include <limits>
 #include <mutex>
 #include <ostream>
 #include <string>
@@ -17,6 +16,7 @@
 
 #include "cli/flags/commands.hpp"
 #include "cli/flags/options.hpp"
+#include "cli/flags/sampling_flags.hpp"
 #include "cli/flags/service_flags.hpp"
 #include "cli/views/line_editor.hpp"
 #include "cli/views/line_log.hpp"
@@ -270,14 +270,11 @@ planner::InferenceRequest sample_of(const Options& options) {
   constexpr std::int64_t kUsual = 512;
   planner::InferenceRequest sample{.id = "chat"};
   sample.new_tokens = options.integer_or("new-tokens", kUsual, 1, 1 << 30);
-  sample.temperature = options.number_or("temperature", 0.0, 0.0, 1e6);
-  if (sample.temperature == 0.0)
-    options.refuse({"top-k", "top-p", "seed"},
-                   "at temperature 0, which takes the likeliest token; give '--temperature'");
-  sample.top_p = options.number_or("top-p", 1.0, 0.0, 1.0);
-  sample.top_k = options.integer_or("top-k", 0, 1, std::numeric_limits<std::int32_t>::max());
-  sample.seed = static_cast<std::uint64_t>(
-      options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max()));
+  const exec::SamplingOptions sampling = sampling_of(options);
+  sample.temperature = sampling.temperature;
+  sample.top_p = sampling.top_p;
+  sample.top_k = sampling.top_k;
+  sample.seed = sampling.seed;
   return sample;
 }
 

@@ -12,6 +12,7 @@
 #include "cli/flags/cache.hpp"
 #include "cli/flags/cache_type.hpp"
 #include "cli/flags/commands.hpp"
+#include "cli/flags/device_flags.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/kernels_flag.hpp"
@@ -48,7 +49,7 @@ Syntax eval_syntax() {
           "known number of tokens before (recall), computed as a plan's prompts are. Without a\n"
           "plan, this machine computes alone.",
       .positionals = {},
-      .flags = {{"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
+      .flags = {kWeightsFlag,
                 {"dtype", "TYPE",
                  "without a plan: weights in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, "
                  "q6_k, or a "
@@ -63,8 +64,8 @@ Syntax eval_syntax() {
                 {"limit", "N", "the first N documents, and N questions of each distance"},
                 {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
                 kKernelsFlag,
-                {"key", "FILE", "shared key of the devices (with --hosts)"},
-                {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
+                kKeyFlag,
+                kSlicesFlag,
                 kCacheSizeFlag,
                 {"out", "FILE", "scores as JSON; - prints them instead of the table"},
                 {"json", "", "print the scores as JSON"},

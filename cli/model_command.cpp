@@ -9,6 +9,7 @@
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/commands.hpp"
+#include "cli/flags/device_flags.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
@@ -333,7 +334,7 @@ int convert_model(const Arguments& arguments, std::ostream& out) {
                   "tokenizer included, in another format if one is given.",
        .positionals = {},
        .flags =
-           {{"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
+           {kWeightsFlag,
             {"out", "FILE", "GGUF file or folder to write (required)"},
             {"dtype", "TYPE",
              "matrices in f32, f16, bf16, and in GGUF q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k "
@@ -376,7 +377,7 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
            "Slices the weights of a model folder for the devices of a plan. DIR has the layout of\n"
            "a worker's cache: a worker that is given it need not be sent its weights.",
        .positionals = {"plan.json"},
-       .flags = {{"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
+       .flags = {kWeightsFlag,
                  {"out", "DIR", "folder to write (required)"},
                  {"quiet", "", "print nothing"}}},
       arguments);

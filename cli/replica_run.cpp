@@ -1,10 +1,7 @@
 #include "cli/replica_run.hpp"
 
-#include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <iostream>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -12,6 +9,7 @@
 #include "cli/files/replica_folder.hpp"
 #include "cli/files/temporary_folder.hpp"
 #include "cli/flags/file_roles.hpp"
+#include "cli/flags/sampling_flags.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "model/base/error.hpp"
 #include "model/report/result.hpp"
@@ -21,41 +19,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns `arguments` without `flag` and its value.
-Arguments without(const Arguments& arguments, const std::string& flag) {
-  Arguments rest;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--" + flag) {
-      ++i;
-    } else if (!arguments[i].starts_with("--" + flag + "=")) {
-      rest.push_back(arguments[i]);
-    }
-  }
-  return rest;
-}
-
-// Returns the arguments for one replica, whose first request is at position `first` among all.
-Arguments of_replica(const Options& options, const Arguments& arguments, const fs::path& plan,
-                     const fs::path& result, std::size_t first) {
-  Arguments own = without(arguments, "out");
-  const auto folder = std::ranges::find(own, options.positional(0));
-  require(folder != own.end(), "run: the folder is an argument");
-  *folder = plan.string();
-  own.insert(own.end(), {"--out", result.string()});
-  if (first > 0 && options.number_or("temperature", 0.0, 0.0, 1e6) > 0.0) {
+// Returns the options for one replica, whose first request is at position `first` among all.
+Options of_replica(const Options& options, const fs::path& plan, const fs::path& result,
+                   std::size_t first) {
+  Options own = options;
+  own.set_positional(0, plan.string());
+  own.set("out", result.string());
+  if (first > 0 && sampling_of(options).temperature > 0.0) {
     // Samples are numbered, and seeded, from the first of each plan.
-    const std::int64_t seed =
-        options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max());
-    own = without(own, "seed");
-    own.insert(own.end(), {"--seed", std::to_string(seed + static_cast<std::int64_t>(first))});
+    own.set("seed", std::to_string(sampling_of(options).seed + first));
   }
   return own;
 }
 
 }  // namespace
 
-int run_replicas(const Options& options, const Arguments& arguments, RunPlan run,
-                 std::ostream& out) {
+int run_replicas(const Options& options, RunPlan run, std::ostream& out) {
+  const Options untouched = options;
   if (!options.has("emulate"))
     throw Usage("argument '" + options.positional(0) +
                 "': a folder of replicas, whose devices are emulated; expected '--emulate'. On "
@@ -79,7 +59,7 @@ int run_replicas(const Options& options, const Arguments& arguments, RunPlan run
     const fs::path result = results.path() / replica_name(i);
     if (!options.has("quiet"))
       std::cerr << "replica " << i + 1 << " of " << read.plans.size() << '\n';
-    const int code = run(of_replica(options, arguments, read.plans[i], result, first), out);
+    const int code = run(of_replica(untouched, read.plans[i], result, first), out);
     if (code != 0) return code;
     of_each.push_back(model::parse_result_json(read_file(result), result.string()));
     first += read.replicas[i].requests.size();

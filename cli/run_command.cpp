@@ -18,6 +18,7 @@
 #include "cli/flags/cache.hpp"
 #include "cli/flags/cache_type.hpp"
 #include "cli/flags/commands.hpp"
+#include "cli/flags/device_flags.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/kernels_flag.hpp"
@@ -27,6 +28,7 @@
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/run_mode.hpp"
 #include "cli/flags/run_prediction.hpp"
+#include "cli/flags/sampling_flags.hpp"
 #include "cli/flags/testbed_flag.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "cli/replica_run.hpp"
@@ -72,8 +74,8 @@ Syntax run_syntax() {
           "nothing because this machine's speed drifted.",
       .positionals = {"[plan.json]"},
       .flags = {
-          {"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
-          {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
+          kWeightsFlag,
+          kHostsFileFlag,
           {"emulate", "", "start every device as a process on this machine"},
           kTestbedFlag,
           {"pace", "HOW",
@@ -94,15 +96,13 @@ Syntax run_syntax() {
           {"seed", "S", "of sampling, with --temperature [0]"},
           {"hidden", "FILE.npy", "write an encoder's last hidden states, [tokens, hidden]"},
           {"logits", "FILE.npy", "write what each token was chosen from, [new tokens, vocabulary]"},
-          {"threads", "N",
-           "computing threads of the master [its profile's, if the plan has one, but at most all "
-           "cores; else all cores; 1 if emulated]"},
+          kMasterThreadsFlag,
           kKernelsFlag,
-          {"key", "FILE", "shared key of the devices (with --hosts)"},
+          kKeyFlag,
           kOwnDtypeFlag,
           kOwnCacheTypeFlag,
           kMemoryLimitFlag,
-          {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
+          kSlicesFlag,
           kCacheSizeFlag,
           kVerifyFlag,
           {"map", "", "use weights where their file has them [until a copy is faster]"},
@@ -138,20 +138,6 @@ void check_is_plan(const std::string& path) {
               "': no such file, expected a plan that 'tandem plan' wrote; a prompt is given by "
               "--prompt, a folder of weights by --weights, and without a plan this machine runs "
               "the model alone");
-}
-
-exec::SamplingOptions sampling_of(const Options& options) {
-  const exec::SamplingOptions sampling{
-      .temperature = options.number_or("temperature", 0.0, 0.0, 1e6),
-      .top_p = options.number_or("top-p", 1.0, 0.0, 1.0),
-      .seed = static_cast<std::uint64_t>(
-          options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max())),
-      .top_k = options.integer_or("top-k", 0, 1, std::numeric_limits<std::int32_t>::max())};
-  static_cast<void>(exec::Sampler(sampling));  // refuses bad values before anything is started
-  if (sampling.temperature == 0.0)
-    options.refuse({"top-k", "top-p", "seed"},
-                   "at temperature 0, which takes the likeliest token; give '--temperature'");
-  return sampling;
 }
 
 // One of many that are alike, as the flags for one request say.
@@ -330,13 +316,9 @@ int judge_drift(const Options& options, const RunMode& mode, double drift, doubl
   return 0;
 }
 
-}  // namespace
-
-int run_command(const Arguments& arguments, std::ostream& out) {
+// Runs one plan, or this machine alone. Returns the exit code.
+int run_one(Options options, std::ostream& out) {
   const auto start = exec::Clock::now();
-  Options options(run_syntax(), arguments);
-  if (options.positionals() > 0 && is_folder(options.positional(0)))
-    return run_replicas(options, arguments, run_command, out);
   if (options.positionals() > 0) check_is_plan(options.positional(0));
   const std::filesystem::path weights = weights_of(options.required("weights"));
   const bool quiet = options.has("quiet");
@@ -401,6 +383,15 @@ int run_command(const Arguments& arguments, std::ostream& out) {
     for (const std::string& line : watch->summary(result, plan)) view.remark(line);
   }
   return judge_drift(options, mode, done.drift, max_drift, out);
+}
+
+}  // namespace
+
+int run_command(const Arguments& arguments, std::ostream& out) {
+  Options options(run_syntax(), arguments);
+  if (options.positionals() > 0 && is_folder(options.positional(0)))
+    return run_replicas(options, run_one, out);
+  return run_one(std::move(options), out);
 }
 
 }  // namespace tandem::cli

@@ -234,6 +234,12 @@ const std::vector<std::string>& Options::values(std::string_view flag) const {
   return found->second;
 }
 
+void Options::set(std::string_view flag, const std::string& value) {
+  const auto found = values_.find(flag);
+  require(found != values_.end(), "the flag is not in the command's syntax");
+  found->second = {value};
+}
+
 void Options::refuse(std::initializer_list<std::string_view> flags, const std::string& when) const {
   for (const std::string_view flag : flags) {
     if (has(flag))

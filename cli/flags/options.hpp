@@ -77,6 +77,10 @@ class Options {
   // to standard error: "tandem run: ...".
   void settle();
 
+  // For a command that runs itself again with one thing changed: before anything has been asked for.
+  void set_positional(std::size_t i, const std::string& word) { positionals_.at(i) = word; }
+  void set(std::string_view flag, const std::string& value);
+
   [[nodiscard]] const std::string& positional(std::size_t i) const { return positionals_.at(i); }
   [[nodiscard]] std::size_t positionals() const { return positionals_.size(); }
   [[nodiscard]] std::optional<std::string> text(std::string_view flag) const;

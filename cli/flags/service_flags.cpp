@@ -7,6 +7,7 @@
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
 #include "cli/flags/cache_type.hpp"
+#include "cli/flags/device_flags.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/kernels_flag.hpp"
 #include "cli/flags/local_model.hpp"
@@ -50,18 +51,16 @@ ServiceJob planned_service_job(const Options& options, const std::filesystem::pa
 }  // namespace
 
 std::vector<Flag> service_flags() {
-  return {{"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
-          {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
-          {"key", "FILE", "shared key of the devices (with --hosts)"},
+  return {kWeightsFlag,
+          kHostsFileFlag,
+          kKeyFlag,
           {"emulate", "", "start every device as a process on this machine, at its measured pace"},
-          {"threads", "N",
-           "computing threads of the master [its profile's, if the plan has one, but at most all "
-           "cores; else all cores; 1 if emulated]"},
+          kMasterThreadsFlag,
           kKernelsFlag,
           kOwnDtypeFlag,
           kOwnCacheTypeFlag,
           kMemoryLimitFlag,
-          {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
+          kSlicesFlag,
           kCacheSizeFlag,
           kVerifyFlag,
           {"quiet", "", "no remarks"}};
