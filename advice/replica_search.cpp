@@ -64,7 +64,7 @@ class ReplicaSearch {
   }
 
   // Returns `units` in `count` groups: the fastest first, each to the slowest group.
-  [[nodiscard]] Groups dealt(std::vector<Group> units, std::size_t count) const {
+  [[nodiscard]] Groups grouped(std::vector<Group> units, std::size_t count) const {
     std::ranges::stable_sort(units, std::greater<>(),
                              [&](const Group& unit) { return rate_of(unit); });
     Groups groups(count);
@@ -82,12 +82,12 @@ class ReplicaSearch {
   [[nodiscard]] std::vector<Groups> divisions(std::size_t count) const {
     std::vector<Group> single;
     for (std::size_t d = 0; d < rates_.size(); ++d) single.push_back({static_cast<DeviceIndex>(d)});
-    std::vector<Groups> all{dealt(single, count)};
+    std::vector<Groups> all{grouped(single, count)};
     const planner::Request& request = asked_->question.request;
     std::vector<Group> near;
     for (const auto& group : planner::parse_groups("auto", request.cluster, 0))
       near.emplace_back(group.begin(), group.end());
-    if (near.size() >= count && near.size() < single.size()) all.push_back(dealt(near, count));
+    if (near.size() >= count && near.size() < single.size()) all.push_back(grouped(near, count));
     return all;
   }
 
@@ -118,7 +118,7 @@ class ReplicaSearch {
     std::vector<double> tokens(groups.size(), 0.0);
     const std::vector<InferenceRequest>& requests = asked_->question.served->requests;
     for (std::size_t r = 0; r < requests.size(); ++r) {
-      const auto more = static_cast<double>(requests[r].prompt_tokens + requests[r].new_tokens);
+      const auto more = static_cast<double>(requests[r].prompt_tokens + requests[r].limit());
       std::size_t least = 0;
       double earliest = std::numeric_limits<double>::infinity();
       for (std::size_t g = 0; g < groups.size(); ++g) {

@@ -47,7 +47,7 @@ class Work {
 
   [[nodiscard]] double of(const InferenceRequest& request) const {
     // The prompt's pass gives the first new token.
-    const auto later = static_cast<double>(std::max<std::int64_t>(0, request.new_tokens - 1));
+    const auto later = static_cast<double>(std::max<std::int64_t>(0, request.limit() - 1));
     return together_ *
            (static_cast<double>(request.prompt_tokens) * prompt_token_s_ + later * new_token_s_);
   }
@@ -63,8 +63,8 @@ class Work {
   double done_s_ = 0.0;  // when nothing will be left
 };
 
-// The requests that a replica has not finished, by prediction. Later arrivals change nothing before
-// their own, and what a replica finished before it was idle changes nothing after.
+// The requests that a replica has not finished, by prediction of those that it has so far: later
+// arrivals are not known. What it finished before it was idle changes nothing after.
 class Open {
  public:
   explicit Open(const Replica& replica) : replica_(&replica) {}
@@ -144,10 +144,10 @@ void dispatch(std::span<const InferenceRequest> requests, const planner::Dispatc
     const std::vector<std::size_t> able = able_to_serve(request, replicas);
     loads.reserve(able.size());
     for (const std::size_t i : able) {
-      loads.push_back(
-          {.backlog_s = work[i].left(request.arrival_s),
-           .work_s = work[i].of(request),
-           .open = rule.counts_open ? open[i].at(request.arrival_s) : replicas[i].requests.size()});
+      loads.push_back({.backlog_s = work[i].left(request.arrival_s),
+                       .work_s = work[i].of(request),
+                       .open = rule.counts_open ? open[i].at(request.arrival_s) : 0,
+                       .sent = replicas[i].requests.size()});
     }
     const std::size_t picked = able[rule.pick(loads)];
     work[picked].add(request);

@@ -16,8 +16,8 @@ namespace tandem::study {
                                        std::vector<planner::InferenceRequest> requests);
 
 // Assigns `requests`, which are in the order of arrival, to `replicas` by `rule`, from predictions
-// alone (sim::evaluate_fair_scheduled). With p and n the prompt's and new tokens of a request, the
-// work of a replica is
+// alone (sim::evaluate_fair_scheduled). With p the prompt's tokens of a request and n the
+// most that it may generate, which is all that is known when it arrives, the work of a replica is
 //   w(p, n) = b (p t + (n - 1) u)
 // where t and u are its times for a token of a prompt and for a new one in a request of the mean
 // lengths that it was made for, alone, and b <= 1 makes the sum over all requests that it was made

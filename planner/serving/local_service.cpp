@@ -17,18 +17,6 @@ constexpr std::int64_t kMostPositions = 8192;
 constexpr std::int64_t kLeastPositions = 512;
 constexpr std::int64_t kChunk = 256;  // rows of prompts beside decoding
 
-// Whether steps may end within a prompt.
-bool reads_in_chunks(const Plan& plan) {
-  const model::Batch inner{.segments = {{.sequence = 0, .past = 0, .rows = 1, .sampled = 0}},
-                           .cache = {}};
-  try {
-    static_cast<void>(find_strategy(plan.strategy).lower(plan, inner));
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 }  // namespace
 
 LiveService live_service(Plan plan, const std::optional<PlannedService>& planned) {
@@ -44,7 +32,7 @@ LiveService live_service(Plan plan, const std::optional<PlannedService>& planned
     service.steps = planned->in_flight;
   }
   service.capacity = serving_capacity(service.plan, service.steps);
-  if (!planned && reads_in_chunks(service.plan)) service.chunk = service.capacity.rows;
+  if (!planned && reads_chunks(service.plan)) service.chunk = service.capacity.rows;
   return service;
 }
 

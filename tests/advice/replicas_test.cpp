@@ -119,6 +119,22 @@ TEST_CASE("study/replicas: fewest-open sends each request where the fewest are o
   }
 }
 
+TEST_CASE("study/replicas: dispatch knows the limit of a request, not where it ends") {
+  std::vector<InferenceRequest> requests = drawn(12, 5);
+  for (InferenceRequest& request : requests) request.max_tokens = 40;
+  const auto sent = [&] {
+    std::vector<Replica> replicas{alone(2e5, alike(4)), alone(1e5, alike(4))};
+    for (Replica& replica : replicas) replica.plan.capacity.positions = 1 << 12;
+    study::dispatch(requests, planner::find_dispatch("least-work"), replicas);
+    return replicas[0].requests;
+  };
+  const std::vector<std::size_t> before = sent();
+  CHECK(before.size() > 0);
+  CHECK(before.size() < requests.size());
+  for (std::size_t r = 0; r < requests.size(); ++r) requests[r].new_tokens = r % 2 == 0 ? 1 : 40;
+  CHECK(sent() == before);
+}
+
 TEST_CASE("study/replicas: a request goes only where there is memory for it") {
   const std::vector<InferenceRequest> short_ones = alike(4);
   std::vector<InferenceRequest> requests = short_ones;

@@ -14,8 +14,8 @@ namespace tandem::planner {
 struct ReplicaLoad {
   double backlog_s = 0.0;  // predicted work left of the requests that it has
   double work_s = 0.0;     // predicted work of the request that arrives, there
-  // Requests that it has and has not finished; without `counts_open` all that it was sent.
-  std::size_t open = 0;
+  std::size_t open = 0;    // requests that it has not finished; 0 without `counts_open`
+  std::size_t sent = 0;    // requests that it has got so far
 };
 
 struct Dispatch {

@@ -10,7 +10,7 @@ namespace {
 
 std::size_t pick_earliest(std::span<const ReplicaLoad> loads) {
   const auto load_of = [](const ReplicaLoad& load) {
-    return std::tuple(load.backlog_s + load.work_s, load.open);  // idle equals take turns
+    return std::tuple(load.backlog_s + load.work_s, load.sent);  // idle equals take turns
   };
   return static_cast<std::size_t>(std::ranges::min_element(loads, {}, load_of) - loads.begin());
 }

@@ -24,7 +24,7 @@ TEST_CASE("planner/dispatch: least-work counts the work of the request itself") 
 }
 
 TEST_CASE("planner/dispatch: idle equals take turns") {
-  CHECK(picked("least-work", {{.work_s = 1.0, .open = 1}, {.work_s = 1.0, .open = 0}}) == 1);
+  CHECK(picked("least-work", {{.work_s = 1.0, .sent = 1}, {.work_s = 1.0, .sent = 0}}) == 1);
 }
 
 TEST_CASE("planner/dispatch: fewest-open takes the faster one of equals") {
