@@ -2,9 +2,9 @@
 #include <string>
 #include <utility>
 
-#include "planner/memory/plan_storage.hpp"
 #include "planner/search/axes.hpp"
 #include "planner/search/objective.hpp"
+#include "planner/search/open_type.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
@@ -50,17 +50,10 @@ void walk_cache(const Draft& draft, Alternatives& all) {
     const double seconds = predicted_time(plan, request.objective, request.evaluate);
     return plan.model.cache == model::CacheFormat::f32 ? seconds / kWorthIt : seconds;
   });
-  Found found = all.plan(next);
-  all.offer(std::string(to_string(request.model.cache)), [&] { return found; });
-  if (found.plan() == nullptr) return;
-  all.offer("f32", [&]() -> Found {
-    Plan whole = *found.plan();
-    whole.model.cache = model::CacheFormat::f32;
-    for (model::DeviceProfile& profile : whole.profiles)
-      profile = for_formats(std::move(profile), whole.model.formats, whole.model.cache);
-    whole = with_predicted_memory(std::move(whole));
-    if (!fits(whole)) return {.answer = Infeasible{"it does not fit"}};
-    return {.answer = std::move(whole), .decisions = found.decisions};
+  offer_with_f32(next, all, std::string(to_string(request.model.cache)), [](Plan& plan) {
+    plan.model.cache = model::CacheFormat::f32;
+    for (model::DeviceProfile& profile : plan.profiles)
+      profile = for_formats(std::move(profile), plan.model.formats, plan.model.cache);
   });
 }
 

@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <string>
-#include <utility>
 
-#include "planner/memory/plan_storage.hpp"
 #include "planner/search/axes.hpp"
 #include "planner/search/objective.hpp"
+#include "planner/search/open_type.hpp"
 #include "planner/search/outline.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
@@ -36,16 +35,8 @@ void walk_wire(const Draft& draft, Alternatives& all) {
   const Request& request = next.request;
   all.compare_by(
       [&](const Plan& plan) { return predicted_time(plan, request.objective, request.evaluate); });
-  Found found = all.plan(next);
-  all.offer(std::string(to_string(request.wire)), [&] { return found; });
-  if (found.plan() == nullptr) return;
-  all.offer("f32", [&]() -> Found {
-    Plan whole = *found.plan();
-    whole.wire = model::WireFormat::f32;
-    whole = with_predicted_memory(std::move(whole));
-    if (!fits(whole)) return {.answer = Infeasible{"its messages do not fit"}};
-    return {.answer = std::move(whole), .decisions = found.decisions};
-  });
+  offer_with_f32(next, all, std::string(to_string(request.wire)),
+                 [](Plan& plan) { plan.wire = model::WireFormat::f32; });
 }
 
 }  // namespace

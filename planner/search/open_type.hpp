@@ -1,0 +1,15 @@
+#pragma once
+
+// What the axes of open types have in common.
+
+#include <string>
+
+#include "planner/search/engine.hpp"
+
+namespace tandem::planner {
+
+// Offers the plan of `draft` and, if there is one, the same plan with f32 in place of `type`, as
+// `widen` makes it, if that fits.
+void offer_with_f32(const Draft& draft, Alternatives& all, std::string type, void (*widen)(Plan&));
+
+}  // namespace tandem::planner
