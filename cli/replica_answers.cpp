@@ -59,7 +59,7 @@ std::string replicas_text(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " replica" : " replicas");
 }
 
-// Samples are alike: each replica gets consecutive ones, which a run numbers, and seeds, from its
+// Samples are equal: each replica gets consecutive ones, which a run numbers, and seeds, from its
 // first.
 void number_samples(std::vector<Replica>& replicas) {
   std::size_t next = 0;

@@ -36,7 +36,7 @@ std::string in_hex(std::size_t number) {
 }
 
 // Why a request cannot be read, as a status and a reason; status 0: it can. Beast reads a body by
-// the last coding alone, and whoever has read two headers may have believed another.
+// the last coding alone, and a proxy that reads two headers may have taken the other.
 std::pair<unsigned, std::string> fault_of(const http::request_header<>& head) {
   if (head.version() != 10 && head.version() != 11) return {505, "expected HTTP/1.1"};
   if (head.version() == 11 && head.count(http::field::host) != 1) return {400, "expected one Host"};
