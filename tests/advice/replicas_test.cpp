@@ -122,9 +122,9 @@ TEST_CASE("study/replicas: fewest-open sends each request where the fewest are o
 TEST_CASE("study/replicas: dispatch knows the limit of a request, not where it ends") {
   std::vector<InferenceRequest> requests = drawn(12, 5);
   for (InferenceRequest& request : requests) request.max_tokens = 40;
+  const std::vector<Replica> made{alone(2e5, requests), alone(1e5, requests)};
   const auto sent = [&] {
-    std::vector<Replica> replicas{alone(2e5, alike(4)), alone(1e5, alike(4))};
-    for (Replica& replica : replicas) replica.plan.capacity.positions = 1 << 12;
+    std::vector<Replica> replicas = made;
     study::dispatch(requests, planner::find_dispatch("least-work"), replicas);
     return replicas[0].requests;
   };
