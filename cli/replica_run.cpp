@@ -35,7 +35,6 @@ Options of_replica(const Options& options, const fs::path& plan, const fs::path&
 }  // namespace
 
 int run_replicas(const Options& options, RunPlan run, std::ostream& out) {
-  const Options untouched = options;
   if (!options.has("emulate"))
     throw Usage("argument '" + options.positional(0) +
                 "': a folder of replicas, whose devices are emulated; expected '--emulate'. On "
@@ -59,7 +58,7 @@ int run_replicas(const Options& options, RunPlan run, std::ostream& out) {
     const fs::path result = results.path() / replica_name(i);
     if (!options.has("quiet"))
       std::cerr << "replica " << i + 1 << " of " << read.plans.size() << '\n';
-    const int code = run(of_replica(untouched, read.plans[i], result, first), out);
+    const int code = run(of_replica(options, read.plans[i], result, first), out);
     if (code != 0) return code;
     of_each.push_back(model::parse_result_json(read_file(result), result.string()));
     first += read.replicas[i].requests.size();

@@ -77,7 +77,7 @@ class Options {
   // to standard error: "tandem run: ...".
   void settle();
 
-  // For a command that runs itself again with one thing changed: before anything has been asked for.
+  // For a command that runs itself again with one thing changed, before settle().
   void set_positional(std::size_t i, const std::string& word) { positionals_.at(i) = word; }
   void set(std::string_view flag, const std::string& value);
 

@@ -7,7 +7,7 @@
 namespace tandem::planner {
 
 void offer_with_f32(const Draft& draft, Alternatives& all, std::string type, void (*widen)(Plan&)) {
-  const Found found = all.plan(draft);
+  Found found = all.plan(draft);
   all.offer(std::move(type), [&] { return found; });
   if (found.plan() == nullptr) return;
   all.offer("f32", [&]() -> Found {
