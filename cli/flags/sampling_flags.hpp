@@ -7,8 +7,8 @@
 
 namespace tandem::cli {
 
-// Returns how tokens are sampled. Throws Usage for flags that have no effect at temperature 0, Error
-// for values out of range.
+// Returns how tokens are sampled. Throws Usage for flags that have no effect at temperature 0,
+// Error for values out of range.
 [[nodiscard]] exec::SamplingOptions sampling_of(const Options& options);
 
 }  // namespace tandem::cli
