@@ -11,6 +11,7 @@
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/sampling_flags.hpp"
 #include "cli/flags/workload_flags.hpp"
+#include "cli/views/result_tables.hpp"
 #include "model/base/error.hpp"
 #include "model/report/result.hpp"
 

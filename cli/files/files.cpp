@@ -75,6 +75,14 @@ bool is_path(const std::string& name) {
 
 }  // namespace
 
+std::string path_from(const std::string& path, const std::optional<std::string>& from) {
+  const fs::path absolute = fs::absolute(path);
+  if (!from) return absolute.string();
+  std::error_code fault;  // of a pipe, as /dev/stdin may be one
+  const fs::path relative = fs::proximate(absolute, fs::absolute(*from).parent_path(), fault);
+  return (fault ? absolute : relative).string();
+}
+
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;

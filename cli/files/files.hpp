@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,11 @@ void check_writable(const std::filesystem::path& path);
 // ../share/tandem/NAME of an installed executable, else ../../../NAME of one in its build tree.
 // Throws Error naming the places looked at.
 [[nodiscard]] std::filesystem::path resource_folder(std::string_view name);
+
+// The name by which a file at `from` (nothing: standard output) refers to `path`: relative to its
+// own folder if it has one, else absolute.
+[[nodiscard]] std::string path_from(const std::string& path,
+                                    const std::optional<std::string>& from);
 
 // "a, b": the names as a message lists them.
 [[nodiscard]] std::string listed(const std::vector<std::string>& names);

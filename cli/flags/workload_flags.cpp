@@ -1,20 +1,16 @@
 #include "cli/flags/workload_flags.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 #include <system_error>
 #include <utility>
 
 #include "cli/files/files.hpp"
 #include "cli/flags/prompt.hpp"
-#include "cli/views/result_tables.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
-#include "model/base/quantity_text.hpp"
-#include "model/base/text_table.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/request_capacity.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -324,36 +320,6 @@ std::string to_text(const Served& served) {
           : served.policy->budget() ? ", steps of at most " + std::to_string(served.chunk) + " rows"
                                     : ", prompts in chunks of " + std::to_string(served.chunk)) +
          (served.steps > 1 ? ", " + std::to_string(served.steps) + " steps in flight" : "");
-}
-
-void print_requests(const model::Result& result, std::ostream& out) {
-  using model::Seconds;
-  model::Table table(
-      {"request", "arrival", "queueing", "first token", "end", "token latency, p50"});
-  for (const model::RequestResult& request : result.requests) {
-    const double latency = request.token_latency.p50;
-    const model::TimeIntervals intervals = request.interval_90.value_or(model::TimeIntervals{});
-    const auto& of_latency = intervals.token_latency_s;
-    table.add(
-        {request.id, to_text(Seconds{request.arrival_s}),
-         to_text(Seconds{request.queueing_s}, intervals.queueing_s),
-         to_text(Seconds{request.ttft_s}, intervals.ttft_s),
-         to_text(Seconds{request.end_s}, intervals.end_s),
-         std::isfinite(latency)
-             ? to_text(Seconds{latency}, of_latency ? std::optional(of_latency->p50) : std::nullopt)
-             : "-"});
-  }
-  table.print(out);
-  if (result.metrics.throughput_tokens_per_s) {
-    out << "\nthroughput  " << model::fixed(*result.metrics.throughput_tokens_per_s, 2);
-    if (result.interval_90 && result.interval_90->throughput_tokens_per_s) {
-      const model::Interval& interval = *result.interval_90->throughput_tokens_per_s;
-      out << " (" << model::fixed(interval.low, 2) << " to " << model::fixed(interval.high, 2)
-          << ')';
-    }
-    out << " tokens a second\n";
-  }
-  print_interval_basis(result, out);
 }
 
 }  // namespace tandem::cli

@@ -83,7 +83,4 @@ void check_runs(const Options& options, const planner::Plan& plan, const Served&
 // "3 requests, continuous, prompts in chunks of 16".
 [[nodiscard]] std::string to_text(const Served& served);
 
-// Prints a line a request, and the throughput.
-void print_requests(const model::Result& result, std::ostream& out);
-
 }  // namespace tandem::cli

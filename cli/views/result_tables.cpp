@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <ostream>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -34,15 +32,6 @@ std::optional<model::Interval> end_interval(const model::Result& result) {
 }
 
 }  // namespace
-
-std::string path_from(const std::string& path, const std::optional<std::string>& from) {
-  namespace fs = std::filesystem;
-  const fs::path absolute = fs::absolute(path);
-  if (!from) return absolute.string();
-  std::error_code fault;  // of a pipe, as /dev/stdin may be one
-  const fs::path relative = fs::proximate(absolute, fs::absolute(*from).parent_path(), fault);
-  return (fault ? absolute : relative).string();
-}
 
 void print_times(const model::Result& result, std::ostream& out) {
   const bool generated = !result.metrics.token_times_s.empty();
@@ -96,6 +85,36 @@ void print_times(const model::Result& result, std::ostream& out) {
 void print_interval_basis(const model::Result& result, std::ostream& out) {
   const auto found = result.environment.find("intervals");
   if (found != result.environment.end()) out << "\nin brackets: " << found->second << '\n';
+}
+
+void print_requests(const model::Result& result, std::ostream& out) {
+  using model::Seconds;
+  model::Table table(
+      {"request", "arrival", "queueing", "first token", "end", "token latency, p50"});
+  for (const model::RequestResult& request : result.requests) {
+    const double latency = request.token_latency.p50;
+    const model::TimeIntervals intervals = request.interval_90.value_or(model::TimeIntervals{});
+    const auto& of_latency = intervals.token_latency_s;
+    table.add(
+        {request.id, to_text(Seconds{request.arrival_s}),
+         to_text(Seconds{request.queueing_s}, intervals.queueing_s),
+         to_text(Seconds{request.ttft_s}, intervals.ttft_s),
+         to_text(Seconds{request.end_s}, intervals.end_s),
+         std::isfinite(latency)
+             ? to_text(Seconds{latency}, of_latency ? std::optional(of_latency->p50) : std::nullopt)
+             : "-"});
+  }
+  table.print(out);
+  if (result.metrics.throughput_tokens_per_s) {
+    out << "\nthroughput  " << model::fixed(*result.metrics.throughput_tokens_per_s, 2);
+    if (result.interval_90 && result.interval_90->throughput_tokens_per_s) {
+      const model::Interval& interval = *result.interval_90->throughput_tokens_per_s;
+      out << " (" << model::fixed(interval.low, 2) << " to " << model::fixed(interval.high, 2)
+          << ')';
+    }
+    out << " tokens a second\n";
+  }
+  print_interval_basis(result, out);
 }
 
 void print_devices(const model::Result& result, std::ostream& out) {

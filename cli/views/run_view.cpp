@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/flags/workload_flags.hpp"
+#include "cli/views/result_tables.hpp"
 #include "cli/views/standard_output.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"

@@ -34,8 +34,8 @@ std::vector<model::Batch> largest_batches(const Plan& plan, const model::Extents
 
 // If rows are split, the messages of a channel, and how many of them may be in flight, depend on
 // the devices with rows and on the rows with results. These are prompts of which all rows have
-// results; prompts with too few rows for all devices, so that some wait for no message; and prompts
-// of several sequences, whose last rows are scattered.
+// results; prompts with too few rows for all devices, so that some wait for no message, or all
+// compute otherwise; and prompts of several sequences, whose last rows are scattered.
 std::vector<model::Batch> parted_batches(const Plan& plan, const model::Extents& extents) {
   if (!splits_rows(plan)) return {};
   constexpr std::int64_t kSteps = 8;  // of lengths up to the number of devices
@@ -54,6 +54,10 @@ std::vector<model::Batch> parted_batches(const Plan& plan, const model::Extents&
   const std::int64_t step = (devices + kSteps - 1) / kSteps;
   for (std::int64_t rows = 2; rows < std::min(devices, all); rows += step)
     add(rows, generates ? 1 : rows);
+  if (const auto least = find_strategy(plan.strategy).least_split_rows) {
+    const std::int64_t rows = std::min<std::int64_t>(least(plan), all) - 1;
+    if (rows >= 2) add(rows, generates ? 1 : rows);
+  }
   const std::int64_t sequences = std::min(extents.sequences, all / 2);
   if (sequences < 2 || !generates) return batches;
   model::Batch several;

@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -79,6 +80,20 @@ std::vector<Range> rows_by_rank(const Plan& plan, const Ranking& ranks, std::int
     begin += size;
   }
   return rows;
+}
+
+bool leaves_one_out(const std::vector<Range>& rows) {
+  return std::ranges::any_of(rows, [](Range part) { return part.empty(); });
+}
+
+// More rows leave no device with fewer, as rows are shared out one by one (parts_by_weight), and as
+// many rows as the model has FFN columns leave none without.
+std::int32_t least_split_rows(const Plan& plan) {
+  if (plan.sparse) return 1;  // prompts of one length
+  const Ranking ranks = ranking_of(plan);
+  const auto counts = std::views::iota(1, static_cast<std::int32_t>(plan.model.intermediate));
+  return *std::ranges::partition_point(
+      counts, [&](std::int32_t rows) { return leaves_one_out(rows_by_rank(plan, ranks, rows)); });
 }
 
 class Lowering {
@@ -372,8 +387,7 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
     return tensor_strategy().tasks(plan, batch);
   const Ranking ranks = ranking_of(plan);
   const std::vector<Range> rows = rows_by_rank(plan, ranks, batch.rows());
-  if (std::ranges::any_of(rows, [](Range part) { return part.empty(); }))
-    return tensor_strategy().tasks(plan, batch);
+  if (leaves_one_out(rows)) return tensor_strategy().tasks(plan, batch);
   return Lowering(plan, batch, ranks, rows).run();
 }
 
@@ -465,6 +479,7 @@ Strategy csps_strategy() {
           .tasks = lower,
           .check = check,
           .buffers = buffers,
+          .least_split_rows = least_split_rows,
           .lengths = check_sparse_lengths,
           .serves_many = refuse_served_sparse};
 }

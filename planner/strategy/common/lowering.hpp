@@ -30,6 +30,9 @@ struct Strategy {
   std::vector<model::BufferDeclaration> (*buffers)(const Plan& plan, model::DeviceIndex device,
                                                    const model::Share& share,
                                                    bool streams_head) = nullptr;
+  // Returns the fewest rows of a prompt's step that are computed as longer ones are: steps with
+  // fewer send other messages. Null: as many as there are devices.
+  std::int32_t (*least_split_rows)(const Plan& plan) = nullptr;
   // Throws Error unless a run of `workload` can follow the plan; null: any lengths.
   void (*lengths)(const Plan& plan, const Workload& workload) = nullptr;
   // Throws Error unless the plan can serve several requests; null: it can.

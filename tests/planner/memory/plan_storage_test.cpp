@@ -69,7 +69,7 @@ class Draw {
 
 Plan random_plan(Draw& draw) {
   const std::string strategy = draw.of<std::string>(
-      {"tensor", "tensor", "pipeline", "local", "galaxy", "galaxy", "sp", "csps"});
+      {"tensor", "tensor", "pipeline", "local", "galaxy", "galaxy", "sp", "csps", "csps"});
   const int devices = strategy == "local" ? 1 : static_cast<int>(draw.number(2, 6));
   planner::Request request{
       .model = small_model({.layers = 6, .heads = 8, .kv_heads = 4, .intermediate = 24}),
@@ -78,6 +78,11 @@ Plan random_plan(Draw& draw) {
       .partition = "equal",
       .workload = {.prompt_tokens = draw.number(1, 12), .new_tokens = draw.number(1, 9)}};
   const planner::Strategy& known = planner::find_strategy(strategy);
+  // Rows in proportion to columns: a short step leaves devices without any.
+  if (strategy == "csps" && draw.number(0, 1) == 0) {
+    request.partition = std::to_string(draw.number(1, 3));
+    for (int d = 1; d < devices; ++d) request.partition += ":" + std::to_string(draw.number(1, 3));
+  }
   if (known.sharding.has_collective()) {
     const std::vector<std::string> sums{"star", "tree", "ring", "halving", "hierarchical"};
     request.allreduce = draw.of(sums) + "," + draw.of(sums);
