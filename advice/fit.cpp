@@ -1,17 +1,15 @@
 #include "advice/fit.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <set>
 #include <utility>
 
+#include "advice/fit_placements.hpp"
 #include "advice/lack.hpp"
 #include "advice/settings.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/graph/memory.hpp"
 #include "model/graph/storage.hpp"
-#include "planner/collective/proximity.hpp"
 #include "planner/memory/plan_storage.hpp"
 #include "planner/plan/capacity.hpp"
 #include "planner/search/default_types.hpp"
@@ -22,24 +20,14 @@ namespace tandem::study {
 namespace {
 
 using model::Bytes;
-using model::DeviceIndex;
 using planner::Plan;
 using planner::Request;
-using planner::Strategy;
 
-// Of larger subsets, so many of the devices with most memory, and the first, may be master.
-constexpr std::size_t kMostMasters = 8;
+constexpr std::int64_t kLeastChunk = 32;  // of a longest context, in tokens
 
 // Of a placement, quick: the first plan with the strategy's default sums; thorough: those of all
 // sums, in the layouts that make_plan chooses among.
 enum class Depth : std::uint8_t { quick, thorough };
-
-struct Placement {
-  const Strategy* strategy = nullptr;  // null: the request's
-  bool gathers_weights = false;
-  std::vector<bool> used{};  // by DeviceIndex
-  DeviceIndex master = 0;
-};
 
 model::Share everything(const model::Transformer& t) {
   const auto whole = [](std::int64_t size) {
@@ -82,9 +70,8 @@ class Checker {
     measure();
   }
 
-  [[nodiscard]] std::size_t devices() const { return memory_.size(); }
   [[nodiscard]] const Request& request() const { return request_; }
-  [[nodiscard]] double memory(DeviceIndex d) const { return memory_[static_cast<std::size_t>(d)]; }
+  [[nodiscard]] const std::vector<double>& memory() const { return memory_; }
 
   // Changes what is asked.
   void set_workload(const planner::Workload& workload) {
@@ -119,23 +106,23 @@ class Checker {
     return room >= weight_bytes_ + cache_bytes_;
   }
 
+  // Nothing, and the checks have ended, if this takes longer than the limits allow.
   Fit check(const Placement& at, Depth depth) {
     ++effort_->checks;
-    if (question_->effort != nullptr) {
-      const planner::EffortScope scope(*question_->effort);
-      planner::count_evaluation();
+    if (question_->effort == nullptr) return made(at, depth);
+    const planner::AbandonScope abandon(*question_->effort);
+    try {
+      {
+        const planner::EffortScope scope(*question_->effort);
+        planner::count_evaluation();
+      }
+      Fit fit = made(at, depth);
+      if (fit.plan) question_->effort->has_plan();
+      return fit;
+    } catch (const planner::SearchAbandoned&) {
+      effort_->complete = false;
+      return {};
     }
-    planner::SearchEffort unlimited;
-    const planner::EffortScope scope(depth == Depth::quick ? quick_ : unlimited);
-    Fit fit = planned(at, false);
-    const bool may_have_other_sums =
-        at.strategy != nullptr && at.strategy->sharding.has_collective();
-    if (!fit.plan && depth == Depth::thorough && may_have_other_sums) {
-      Fit other = planned(at, true);
-      if (other.plan) fit = std::move(other);
-    }
-    if (fit.plan && question_->effort != nullptr) question_->effort->has_plan();
-    return fit;
   }
 
   // Why not even the devices together hold the request; empty if they may.
@@ -179,6 +166,19 @@ class Checker {
     cache_bytes_ = cache_bytes(request_);
   }
 
+  Fit made(const Placement& at, Depth depth) {
+    planner::SearchEffort unlimited;
+    const planner::EffortScope scope(depth == Depth::quick ? quick_ : unlimited);
+    Fit fit = planned(at, false);
+    const bool may_have_other_sums =
+        at.strategy != nullptr && at.strategy->sharding.has_collective();
+    if (!fit.plan && depth == Depth::thorough && may_have_other_sums) {
+      Fit other = planned(at, true);
+      if (other.plan) fit = std::move(other);
+    }
+    return fit;
+  }
+
   // The plan of a placement, with the strategy's default sums or any.
   [[nodiscard]] Fit planned(const Placement& at, bool any_sums) const {
     const auto first_line = [](const std::string& text) { return text.substr(0, text.find('\n')); };
@@ -219,135 +219,11 @@ class Checker {
   planner::SearchEffort quick_;   // has ended: the first plan is enough
 };
 
-// The placements of a question, by number of devices.
-class Placements {
- public:
-  Placements(const FitQuestion& question, const Checker& checker, FitEffort& effort)
-      : question_(&question), checker_(&checker) {
-    const std::size_t count = checker.devices();
-    const Request& request = checker.request();
-    named_ =
-        request.master.empty() ? std::nullopt : std::optional(request.cluster.find(request.master));
-    near_ = planner::proximity(request.cluster, named_.value_or(0)).order;
-    large_ = near_;
-    std::ranges::stable_sort(large_, [&](DeviceIndex a, DeviceIndex b) {
-      return checker.memory(a) > checker.memory(b);
-    });
-    effort.all_subsets = count <= kMostSubsetDevices;
-    all_subsets_ = effort.all_subsets;
-  }
-
-  [[nodiscard]] std::size_t devices() const { return near_.size(); }
-  [[nodiscard]] std::vector<bool> everyone() const { return std::vector<bool>(near_.size(), true); }
-
-  // The placements on `count` devices: sets near the master first. Of sets whose devices have the
-  // same memory, in order, the first alone.
-  [[nodiscard]] std::vector<Placement> of_size(std::size_t count) {
-    std::vector<Placement> all;
-    std::set<std::vector<double>> seen;
-    for (const std::vector<bool>& used : subsets(count)) {
-      for (const DeviceIndex master : masters(used)) {
-        std::vector<double> key{static_cast<double>(position(used, master))};
-        for (std::size_t d = 0; d < used.size(); ++d) {
-          if (!used[d]) continue;
-          key.push_back(checker_->memory(static_cast<DeviceIndex>(d)));
-          key.push_back(checker_->request().profiles[d].program_bytes);
-        }
-        if (seen.insert(std::move(key)).second) add(used, master, all);
-      }
-    }
-    return all;
-  }
-
-  // All placements, those of most devices first.
-  [[nodiscard]] std::vector<Placement> all() {
-    std::vector<Placement> placements;
-    if (!question_->any_strategy) return of_size(devices());
-    for (std::size_t count = devices(); count >= 1; --count) {
-      std::vector<Placement> some = of_size(count);
-      std::ranges::move(some, std::back_inserter(placements));
-    }
-    return placements;
-  }
-
- private:
-  static std::ptrdiff_t position(const std::vector<bool>& used, DeviceIndex d) {
-    return std::count(used.begin(), used.begin() + d, true);
-  }
-
-  void add(const std::vector<bool>& used, DeviceIndex master, std::vector<Placement>& all) const {
-    if (!question_->any_strategy) {
-      all.push_back({.used = used, .master = master});
-      return;
-    }
-    const bool alone = std::ranges::count(used, true) == 1;
-    for (const Strategy& strategy : planner::strategies()) {
-      if (strategy.sharding.is_local() != alone) continue;
-      all.push_back({.strategy = &strategy, .used = used, .master = master});
-      if (strategy.sharding.gather_weights && !streams(checker_->request()))
-        all.push_back(
-            {.strategy = &strategy, .gathers_weights = true, .used = used, .master = master});
-    }
-  }
-
-  // Of a named strategy that every plan without a named master uses: the first device.
-  [[nodiscard]] std::vector<DeviceIndex> masters(const std::vector<bool>& used) const {
-    std::vector<DeviceIndex> all;
-    const auto is_used = [&](DeviceIndex d) { return used[static_cast<std::size_t>(d)]; };
-    if (named_) {
-      if (is_used(*named_)) all.push_back(*named_);
-      return all;
-    }
-    const auto first = static_cast<DeviceIndex>(std::ranges::find(used, true) - used.begin());
-    all.push_back(first);
-    if (!question_->any_strategy) return all;
-    for (const DeviceIndex d : large_) {
-      if (is_used(d) && d != first && all.size() < kMostMasters) all.push_back(d);
-    }
-    return all;
-  }
-
-  // The sets of `count` devices, those near the master first.
-  [[nodiscard]] std::vector<std::vector<bool>> subsets(std::size_t count) const {
-    std::vector<std::pair<std::size_t, std::vector<bool>>> ranked;
-    const std::size_t n = near_.size();
-    if (all_subsets_) {
-      for (std::uint32_t bits = 1; bits < (1U << n); ++bits) {
-        if (static_cast<std::size_t>(std::popcount(bits)) != count) continue;
-        std::vector<bool> used(n, false);
-        std::size_t distance = 0;
-        for (std::size_t rank = 0; rank < n; ++rank) {
-          if ((bits >> rank & 1U) == 0) continue;
-          used[static_cast<std::size_t>(near_[rank])] = true;
-          distance += rank;
-        }
-        ranked.emplace_back(distance, std::move(used));
-      }
-    } else {
-      for (const std::vector<DeviceIndex>* const order : {&near_, &large_}) {
-        std::vector<bool> used(n, false);
-        if (named_) used[static_cast<std::size_t>(*named_)] = true;
-        for (const DeviceIndex d : *order) {
-          if (static_cast<std::size_t>(std::ranges::count(used, true)) < count)
-            used[static_cast<std::size_t>(d)] = true;
-        }
-        ranked.emplace_back(ranked.size(), std::move(used));
-      }
-    }
-    std::ranges::stable_sort(ranked, {}, [](const auto& one) { return one.first; });
-    std::vector<std::vector<bool>> sets;
-    sets.reserve(ranked.size());
-    for (auto& [unused, used] : ranked) sets.push_back(std::move(used));
-    return sets;
-  }
-
-  const FitQuestion* question_;
-  const Checker* checker_;
-  std::optional<DeviceIndex> named_;
-  std::vector<DeviceIndex> near_;   // the master, then the others by proximity
-  std::vector<DeviceIndex> large_;  // most memory first
-  bool all_subsets_ = true;
-};
+Placements placements_of(const FitQuestion& question, const Checker& checker, FitEffort& effort) {
+  Placements placements(checker.request(), question.any_strategy, checker.memory());
+  effort.all_subsets = placements.has_all_subsets();
+  return placements;
+}
 
 // Returns the first of `placements` that fits; without one, why the first one does not.
 Fit first_of(const std::vector<Placement>& placements, Checker& checker) {
@@ -365,6 +241,12 @@ Fit first_of(const std::vector<Placement>& placements, Checker& checker) {
   return none;
 }
 
+// A few tokens more of context are not worth a prompt that reads all weights for each of its
+// tokens.
+bool is_worth_it(const FitQuestion& question, const Fit& fit) {
+  return !question.reading.best || fit.chunk == 0 || fit.chunk >= kLeastChunk;
+}
+
 }  // namespace
 
 double least_bytes(const Request& request, const std::vector<bool>& devices) {
@@ -379,7 +261,7 @@ double least_bytes(const Request& request, const std::vector<bool>& devices) {
 
 Fit fits_somewhere(const FitQuestion& question, FitEffort& effort) {
   Checker checker(question, effort);
-  Placements placements(question, checker, effort);
+  const Placements placements = placements_of(question, checker, effort);
   Fit fit = first_of(placements.all(), checker);
   if (!fit.plan && fit.reason.empty()) fit.reason = checker.shortage(placements.everyone());
   return fit;
@@ -390,7 +272,7 @@ LongestContext longest_context(const FitQuestion& question, std::int64_t least, 
   require(least <= most, "longest_context: a range of contexts");
   LongestContext longest{.tokens = least - 1};
   Checker checker(question, longest.effort);
-  Placements placements(question, checker, longest.effort);
+  const Placements placements = placements_of(question, checker, longest.effort);
   std::optional<Placement> best;
   const std::vector<Placement> all = placements.all();
   for (const Depth depth : {Depth::quick, Depth::thorough}) {
@@ -400,7 +282,7 @@ LongestContext longest_context(const FitQuestion& question, std::int64_t least, 
         checker.set_workload(workload_of(tokens));
         if (!checker.may_fit(at)) return false;
         Fit fit = checker.check(at, depth);
-        if (fit.plan) {
+        if (fit.plan && (tokens == least || is_worth_it(question, fit))) {
           longest.at = std::move(fit);
           longest.tokens = tokens;
           best = at;
@@ -421,7 +303,12 @@ LongestContext longest_context(const FitQuestion& question, std::int64_t least, 
   std::string reason = checker.shortage(best ? best->used : placements.everyone());
   if (best && reason.empty() && !question.reading.best && longest.at.chunk == 0)
     reason = lack_of(*longest.at.plan, workload_of(longest.tokens + 1));
-  if (best && reason.empty()) reason = checker.check(*best, Depth::quick).reason;
+  if (best && reason.empty() && longest.effort.complete) {
+    Fit more = checker.check(*best, Depth::quick);
+    reason = more.plan ? "its prompt would be read in chunks of fewer than " +
+                             std::to_string(kLeastChunk) + " tokens, all weights for each"
+                       : std::move(more.reason);
+  }
   if (best) {
     longest.beyond = std::move(reason);
     return longest;
@@ -439,7 +326,7 @@ LongestContext longest_context(const FitQuestion& question, std::int64_t least, 
 FewestDevicesFit fewest_devices(const FitQuestion& question) {
   FewestDevicesFit fewest;
   Checker checker(question, fewest.effort);
-  Placements placements(question, checker, fewest.effort);
+  const Placements placements = placements_of(question, checker, fewest.effort);
   for (std::size_t count = 1; count <= placements.devices(); ++count) {
     const std::vector<Placement> some = placements.of_size(count);
     Fit fit = first_of(some, checker);
@@ -455,7 +342,7 @@ FewestDevicesFit fewest_devices(const FitQuestion& question) {
       const auto memory = [&](const Placement& at) {
         double sum = 0.0;
         for (std::size_t d = 0; d < at.used.size(); ++d)
-          sum += at.used[d] ? checker.memory(static_cast<DeviceIndex>(d)) : 0.0;
+          sum += at.used[d] ? checker.memory()[d] : 0.0;
         return sum;
       };
       const auto largest = std::ranges::max_element(some, {}, memory);
@@ -474,7 +361,7 @@ FewestDevicesFit fewest_devices(const FitQuestion& question) {
 FirstFit first_fit(const FitQuestion& question, const std::vector<FitOption>& options) {
   FirstFit first;
   Checker checker(question, first.effort);
-  Placements placements(question, checker, first.effort);
+  const Placements placements = placements_of(question, checker, first.effort);
   const std::vector<Placement> all = placements.all();
   for (std::size_t i = 0; i < options.size(); ++i) {
     if (checker.ended()) return first;

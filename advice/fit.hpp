@@ -46,9 +46,6 @@ struct FitEffort {
   bool all_subsets = true;
 };
 
-// At most so many devices have all their subsets considered.
-inline constexpr std::size_t kMostSubsetDevices = 8;
-
 // Returns a lower bound on the memory that `devices` of a cluster need together, whatever the
 // strategy, if no weights stream: every weight, and every key and value of `workload`, is somewhere
 // at least once.
@@ -66,10 +63,11 @@ struct LongestContext {
   FitEffort effort{};
 };
 // Returns the longest context from `least` to `most` tokens that fits. `workload_of` returns the
-// request's lengths for a context; none may be shorter for a longer one. A placement that holds a
-// context holds all shorter ones, so each placement that holds more than the best so far is
-// bisected, and all others are checked once: first with each strategy's default sums, then with
-// all.
+// request's lengths for a context; none may be shorter for a longer one. Where chunks are chosen,
+// contexts above `least` that fit only in chunks of fewer than 32 tokens do not count. A placement
+// that holds a context holds all shorter ones, so each placement that holds more than the best so
+// far is bisected, and all others are checked once: first with each strategy's default sums, then
+// with all.
 [[nodiscard]] LongestContext longest_context(
     const FitQuestion& question, std::int64_t least, std::int64_t most,
     const std::function<planner::Workload(std::int64_t)>& workload_of);

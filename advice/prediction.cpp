@@ -1,6 +1,7 @@
 #include "advice/prediction.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <map>
 #include <memory>
@@ -395,6 +396,49 @@ void check_memory(const Plan& plan, const ServedWorkload* served, bool timeline)
       "simulate: a timeline of up to " + std::to_string(most) + " steps");
 }
 
+namespace {
+
+// Spans of more steps take gigabytes, and what long prompts wait for changes slowly.
+constexpr std::size_t kMostTracedSteps = 256;
+
+// The steps that a scheduler gives one request, whatever they take.
+std::vector<model::ScheduledStep> steps_of(model::Scheduler& scheduler) {
+  std::vector<model::ScheduledStep> steps;
+  std::vector<model::StepOutcome> ended;
+  std::int32_t first = 0;  // in flight
+  for (double now = 0.0;;) {
+    model::Decision decision = scheduler.next(now, ended);
+    ended.clear();
+    if (decision.step) {
+      steps.push_back(std::move(*decision.step));
+    } else if (first < std::ssize(steps)) {
+      ended.push_back({.step = first++, .tokens = {}});
+    } else if (std::isfinite(decision.until_s)) {
+      now = decision.until_s;
+    } else {
+      return steps;
+    }
+  }
+}
+
+// Leaves out the first steps of a prompt, where there are more than are traced.
+void keep_last_of_prompt(std::vector<model::ScheduledStep>& steps) {
+  const auto samples = std::ranges::find_if(steps, [](const model::ScheduledStep& step) {
+    return std::ranges::any_of(step.batch.segments,
+                               [](const model::Segment& segment) { return segment.sampled > 0; });
+  });
+  const auto of_prompt = static_cast<std::size_t>(samples - steps.begin()) + 1;
+  if (samples == steps.end() || of_prompt <= kMostTracedSteps) return;
+  const auto left_out = static_cast<std::ptrdiff_t>(of_prompt - kMostTracedSteps);
+  steps.erase(steps.begin(), steps.begin() + left_out);
+  for (model::ScheduledStep& step : steps) {
+    step.not_before_s = 0.0;
+    step.ended = std::max(0, step.ended - static_cast<std::int32_t>(left_out));
+  }
+}
+
+}  // namespace
+
 model::Bottleneck bottleneck_of(Plan plan, EvaluatorKind evaluator, const ServedWorkload* served) {
   plan.cluster = model::without_variation(plan.cluster);
   const model::CostModel costs = plan.cost_model();
@@ -403,11 +447,11 @@ model::Bottleneck bottleneck_of(Plan plan, EvaluatorKind evaluator, const Served
     ServedWorkload two = *served;
     for (planner::InferenceRequest& request : two.requests)
       request.new_tokens = std::min<std::int64_t>(2, request.new_tokens);
+    two.schedule = steps_of(*scheduler_of(plan, two));
+    keep_last_of_prompt(two.schedule);
     const model::RunRecorder recorder =
         evaluate_served(plan, two, {.evaluator = evaluator, .timeline = true}, 1);
-    std::vector<model::ScheduledStep> schedule;
-    for (const model::ServedStep& step : recorder.served()) schedule.push_back(step.step);
-    planner::ScheduledSteps steps(plan, std::move(schedule));
+    planner::ScheduledSteps steps(plan, std::move(two.schedule));
     return model::find_bottleneck(run, steps, recorder.trace());
   }
   planner::Workload workload = plan.workload;

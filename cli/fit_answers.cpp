@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "advice/fit.hpp"
+#include "advice/fit_placements.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache_type.hpp"
 #include "cli/flags/outcome.hpp"

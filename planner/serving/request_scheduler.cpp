@@ -6,6 +6,7 @@
 #include "model/base/error.hpp"
 #include "model/graph/memory.hpp"
 #include "planner/partition/exact/time_order.hpp"
+#include "planner/partition/search_effort.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -76,6 +77,7 @@ void RequestScheduler::leave(std::size_t number) {
 }
 
 model::Decision RequestScheduler::next(double now, std::span<const model::StepOutcome> ended) {
+  abandon_if_overdue();  // predictions of thousands of steps take longer than a search may
   for (const model::StepOutcome& outcome : ended) learn(outcome);
   if (static_cast<std::int64_t>(flying_.size()) >= steps_of(options_.capacity)) return {};
   const double until = admit(now);
