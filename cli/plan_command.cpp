@@ -326,6 +326,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   sim::Platform scenario = sim::read_platform(platform, platform_options(options, true));
   if (const std::string assumed = defaults_remark(scenario); !assumed.empty() && !show.quiet)
     std::cerr << "tandem plan: " << assumed << '\n';
+  if (const std::string slow = speed_remark(scenario.cluster); !slow.empty() && !show.quiet)
+    std::cerr << "tandem plan: " << slow << '\n';
   model::Cluster cluster = std::move(scenario.cluster);
   const WantedDevices devices = devices_of(options, cluster, chosen, any);
   const planner::HeadPlacement head = head_of(options, chosen);

@@ -149,11 +149,13 @@ Syntax plan_syntax() {
            {"json", "", "print JSON: what the table shows; without --out the plan"},
            {"quiet", "", "print no table: the exit code tells whether there is a plan"}},
       .common = {"platform", "model", "dtype", "strategy", "objective", "seconds", "prompt-tokens",
-                 "new-tokens", "workload", "fit", "profile", "out", "json", "help"},
+                 "new-tokens", "workload", "fit", "devices", "hosts", "default", "profile", "out",
+                 "json", "help"},
       .examples =
           "  tandem plan --platform home4 --model llama-3.1-8b --dtype q4_k_m\n"
           "  tandem plan --platform home4 --model gpt2-l --objective ttft --out plan.json\n"
-          "  tandem plan --platform home4 --model gpt2-l --strategy pipeline\n"};
+          "  tandem plan --platform home4 --model gpt2-l --strategy pipeline --devices "
+          "desktop,laptop\n"};
   std::vector<Flag> more = workload_flags();
   std::ranges::move(replica_flags(), std::back_inserter(more));
   syntax.flags.insert(std::ranges::find(syntax.flags, "chat", &Flag::name), more.begin(),

@@ -1,7 +1,9 @@
 #include "cli/flags/platform_flags.hpp"
 
+#include <algorithm>
 #include <vector>
 
+#include "model/base/quantity_text.hpp"
 #include "model/base/word_list.hpp"
 #include "model/predict/device_share.hpp"
 
@@ -61,6 +63,16 @@ std::string defaults_remark(const sim::Platform& platform) {
   }
   if (!remarkable) return "";
   return "the platform file does not state everything: " + text + " (change with --default)";
+}
+
+std::string speed_remark(const model::Cluster& cluster) {
+  constexpr double kSlowest = 1e9;  // a core of a Raspberry Pi 3 has 1.2 GHz, 4 to 8 flops a cycle
+  const auto slowest = std::ranges::min_element(
+      cluster.devices(), {}, [](const model::Device& one) { return one.flop_rate.value(); });
+  if (slowest->flop_rate.value() >= kSlowest) return "";
+  return "device '" + slowest->name + "' has " + to_text(slowest->flop_rate) +
+         ", less than any computer that runs language models: if the platform file's speeds are "
+         "examples, write the real ones into a copy";
 }
 
 }  // namespace tandem::cli

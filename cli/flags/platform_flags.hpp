@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/flags/options.hpp"
+#include "model/cluster/cluster.hpp"
 #include "sim/platform/platform.hpp"
 
 namespace tandem::cli {
@@ -32,5 +33,8 @@ inline constexpr Flag kShareFlag{
 // Returns one line on standard values that the file of `platform` does not state and on what was
 // ignored in it; empty if there are none.
 [[nodiscard]] std::string defaults_remark(const sim::Platform& platform);
+
+// Returns one line on the slowest device if no computer of today is so slow; empty otherwise.
+[[nodiscard]] std::string speed_remark(const model::Cluster& cluster);
 
 }  // namespace tandem::cli

@@ -197,6 +197,18 @@ TEST_CASE("cli/platform: devices, links, routes and the defaults that were used"
   CHECK(!platform["defaults"].empty());  // the disks
 }
 
+TEST_CASE("cli/plan: a host that is slower than any computer is remarked on") {
+  const Kitchen bench;
+  const auto remark_of = [&](const char* platform) {
+    return bench
+        .run({"plan", "--platform", platform, "--model", "tiny.json", "--strategy", "tensor",
+              "--prompt-tokens", "5", "--new-tokens", "4"})
+        .err;
+  };
+  CHECK(contains(remark_of("plain"), "'Lagrange' has 48.5 Mflop/s"));
+  CHECK(!contains(remark_of("home4"), "flop/s"));
+}
+
 TEST_CASE("cli/platform: routes between many devices are left out, of a file and on a terminal") {
   const Kitchen bench;
   for (const int homes : {32, 33}) {
