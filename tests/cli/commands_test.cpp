@@ -205,7 +205,7 @@ TEST_CASE("cli/plan: a host that is slower than any computer is remarked on") {
               "--prompt-tokens", "5", "--new-tokens", "4"})
         .err;
   };
-  CHECK(contains(remark_of("plain"), "'Lagrange' has 48.5 Mflop/s"));
+  CHECK(contains(remark_of("plain"), "'Fafard' has 48.5 Mflop/s"));
   CHECK(!contains(remark_of("home4"), "flop/s"));
 }
 
