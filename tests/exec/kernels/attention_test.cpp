@@ -33,9 +33,9 @@ struct Blocks {
   Blocks(std::vector<std::int32_t> order, std::int64_t block_positions, std::int64_t head_dim,
          CacheFormat format = CacheFormat::f32)
       : order_(std::move(order)),
-        memory_(
-            order_.size() * static_cast<std::size_t>(block_bytes(format, block_positions, head_dim)),
-            std::byte{0xff}),
+        memory_(order_.size() *
+                    static_cast<std::size_t>(block_bytes(format, block_positions, head_dim)),
+                std::byte{0xff}),
         head_{memory_.data(), order_.data(), block_positions, format} {}
   [[nodiscard]] const CachedHead& head() const { return head_; }
   // The head with scales, of zeros.
@@ -125,8 +125,8 @@ Kept kept_of(const Case& c, const std::vector<float>& k, const std::vector<float
   return {c, blocks.head()};
 }
 
-// Attention over each type of cache: softmax of whole rows of scores, in double, of the numbers that
-// it keeps, and the bits of F32's sums of them.
+// Attention over each type of cache: softmax of whole rows of scores, in double, of the numbers
+// that it keeps, and the bits of F32's sums of them.
 void check(const Case& c) {
   CAPTURE(c.rows);
   CAPTURE(c.group);

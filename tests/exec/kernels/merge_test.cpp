@@ -39,8 +39,8 @@ struct Given {
         k(random_floats(c.positions() * c.head_dim, 5)),
         v(random_floats(c.positions() * c.head_dim, 6)),
         order(static_cast<std::size_t>((c.positions() + kBlockGranule - 1) / kBlockGranule)),
-        memory(order.size() * static_cast<std::size_t>(
-                                  block_bytes(c.format, kBlockGranule, c.head_dim)),
+        memory(order.size() *
+                   static_cast<std::size_t>(block_bytes(c.format, kBlockGranule, c.head_dim)),
                std::byte{0xff}) {
     std::iota(order.rbegin(), order.rend(), 0);
     for (std::int64_t p = 0; p < c.positions(); ++p) {

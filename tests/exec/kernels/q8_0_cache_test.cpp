@@ -26,9 +26,9 @@ constexpr std::int64_t kDim = 96;
 // Two blocks of positions, the second first in memory.
 struct Head {
   explicit Head(std::int64_t head_dim = kDim)
-      : memory(static_cast<std::size_t>(2 *
-                                        block_bytes(CacheFormat::q8_0, kBlockGranule, head_dim)),
-               std::byte{0xff}),
+      : memory(
+            static_cast<std::size_t>(2 * block_bytes(CacheFormat::q8_0, kBlockGranule, head_dim)),
+            std::byte{0xff}),
         head{memory.data(), order.data(), kBlockGranule, CacheFormat::q8_0} {}
   std::vector<std::int32_t> order{1, 0};
   std::vector<std::byte> memory;
