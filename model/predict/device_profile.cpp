@@ -167,10 +167,10 @@ DeviceProfile nominal_profile(const Device& device) {
   }
   for (const CacheFormat cache : kCacheFormats) {
     if (cache == CacheFormat::f32) continue;
-    const WeightFormat format = rated_as(cache);
-    profile.caches.push_back({.format = cache,
-                              .attend = {.points = roofline(TaskKind::attend, format)},
-                              .score = KindRate{.points = roofline(TaskKind::score, format)}});
+    CacheRates& rates = profile.caches.emplace_back();
+    rates.format = cache;
+    rates.attend.points = roofline(TaskKind::attend, rated_as(cache));
+    rates.score.emplace().points = roofline(TaskKind::score, rated_as(cache));
   }
   for (const WeightFormat format : kAllFormats) {
     if (format == WeightFormat::f32) continue;
