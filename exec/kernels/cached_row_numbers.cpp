@@ -1,11 +1,11 @@
 // Rows of caches in F32 and F16.
 
-#include "exec/kernels/cached_row.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "exec/kernels/cache_kernels.hpp"
