@@ -1,6 +1,5 @@
 // Rows of caches in F32 and F16.
 
-
 #include <algorithm>
 #include <array>
 #include <cmath>
