@@ -63,7 +63,8 @@ planner::Request request_of(const Model& model, const Platform& platform,
   if (!request.open.cache) {
     const auto cache = model::find_cache_format(options.cache_type);
     if (!cache)
-      throw Error("cache type '" + options.cache_type + "': unknown, expected auto, f32 or f16");
+      throw Error("cache type '" + options.cache_type + "': unknown, expected auto, " +
+                  model::cache_format_names());
     request.model.cache = *cache;
   }
   if (!request.open.wire) {

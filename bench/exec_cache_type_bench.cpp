@@ -1,6 +1,6 @@
-// Attention over a cache in F16 against one in F32, and, of a new token, each against a plain read
-// of the same bytes. The four take turns; ratios are medians of the turns'. Times are CPU seconds
-// of the only thread.
+// Attention over a cache in each type against one in F32, and, of a new token, each against a plain
+// read of the same bytes. All take turns; ratios are medians of the turns'. Times are CPU seconds
+// of the only thread; a benchmark's own is that of F16.
 //   token   one row over `length` positions of many heads, more than caches hold
 //   prompt  `length` rows, 32 at a time as the executor has them, of one key/value head
 
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -58,8 +59,7 @@ class Heads {
   Heads(CacheFormat format, const Shape& shape, std::int64_t numbers)
       : shape_(shape),
         format_(format),
-        head_bytes_(exec::block_numbers(shape.length, shape.head_dim) *
-                    model::cache_element_bytes(format)),
+        head_bytes_(exec::block_bytes(format, shape.length, shape.head_dim)),
         count_(
             std::max<std::int64_t>(1, numbers / exec::block_numbers(shape.length, shape.head_dim))),
         memory_(static_cast<std::size_t>(count_ * head_bytes_)),
@@ -131,60 +131,78 @@ Shape shape_of(const benchmark::State& state) {
   return {state.range(0), state.range(1), state.range(2)};
 }
 
+// Caches of the same numbers in each type, and what turns measured of them.
+class Types {
+ public:
+  Types(const Shape& shape, std::int64_t numbers) {
+    for (const CacheFormat format : model::kCacheFormats)
+      all_.push_back({.format = format, .heads = Heads(format, shape, numbers)});
+  }
+  // Measures each once: body(heads). Returns the seconds of F16.
+  template <class Body>
+  double turn(bool reads, const Body& body) {
+    double whole_s = 0.0;
+    double half_s = 0.0;
+    for (Type& type : all_) {
+      const double s = seconds_of([&] { body(type.heads); });
+      if (type.format == CacheFormat::f32) whole_s = s;
+      if (type.format == CacheFormat::f16) half_s = s;
+      type.seconds.push_back(s);
+      type.faster.push_back(whole_s / s);
+      if (reads) type.of_read.push_back(type.heads.read() / s);
+    }
+    return half_s;
+  }
+  // `flops` of one turn; 0: bytes a second are what counts.
+  void report(benchmark::State& state, double flops) const {
+    for (const Type& type : all_) {
+      const std::string name(to_string(type.format));
+      const double work = flops > 0.0 ? flops : type.heads.bytes();
+      state.counters[name + (flops > 0.0 ? "_GFLOPs" : "_GBps")] =
+          1e-9 * work / quantile(type.seconds, 0.5);
+      if (!type.of_read.empty()) state.counters[name + "_of_read"] = quantile(type.of_read, 0.5);
+      if (type.format != CacheFormat::f32)
+        state.counters["f32_over_" + name] = quantile(type.faster, 0.5);
+    }
+  }
+
+ private:
+  struct Type {
+    CacheFormat format;
+    Heads heads;
+    std::vector<double> seconds{};
+    std::vector<double> faster{};   // than F32 of the same turn
+    std::vector<double> of_read{};  // the rate of a plain read
+  };
+  std::vector<Type> all_;
+};
+
 void token(benchmark::State& state) {
   const Shape shape = shape_of(state);
-  const Heads whole(CacheFormat::f32, shape, kNumbers);
-  const Heads half(CacheFormat::f16, shape, kNumbers);
+  Types types(shape, kNumbers);
   const std::vector<float> queries(static_cast<std::size_t>(shape.group * shape.head_dim), 0.01F);
   std::vector<float> output(queries.size());
-  const auto timed = [&](const Heads& heads) {
-    return seconds_of([&] { heads.attend(queries, output, 1, shape.length - 1); });
-  };
-  std::vector<double> faster;
-  std::vector<double> whole_read;
-  std::vector<double> half_read;
-  std::vector<double> half_times;
-  timed(half);
   while (state.KeepRunning()) {
-    const double whole_s = timed(whole);
-    const double half_s = timed(half);
-    whole_read.push_back(whole.read() / whole_s);
-    half_read.push_back(half.read() / half_s);
-    faster.push_back(whole_s / half_s);
-    half_times.push_back(half_s);
-    state.SetIterationTime(half_s);
+    state.SetIterationTime(types.turn(
+        true, [&](const Heads& heads) { heads.attend(queries, output, 1, shape.length - 1); }));
   }
-  state.counters["f16_GBps"] = 1e-9 * half.bytes() / quantile(half_times, 0.5);
-  state.counters["f16_of_read"] = quantile(half_read, 0.5);
-  state.counters["f32_of_read"] = quantile(whole_read, 0.5);
-  state.counters["f32_over_f16"] = quantile(faster, 0.5);
+  types.report(state, 0.0);
 }
 
 void prompt(benchmark::State& state) {
   const Shape shape = shape_of(state);
-  const Heads whole(CacheFormat::f32, shape, 0);
-  const Heads half(CacheFormat::f16, shape, 0);
+  Types types(shape, 0);
   const std::vector<float> queries(static_cast<std::size_t>(kTile * shape.group * shape.head_dim),
                                    0.01F);
   std::vector<float> output(queries.size());
-  const auto timed = [&](const Heads& heads) {
-    return seconds_of([&] { heads.prompt(queries, output); });
-  };
   const double keys =
       0.5 * static_cast<double>(shape.length) * static_cast<double>(shape.length + 1);
   const double flops = 4.0 * keys * static_cast<double>(shape.group * shape.head_dim);
-  std::vector<double> faster;
-  std::vector<double> half_times;
-  timed(half);
   while (state.KeepRunning()) {
-    const double before = timed(whole);
-    const double half_s = timed(half);
-    faster.push_back((before + timed(whole)) / 2.0 / half_s);
-    half_times.push_back(half_s);
-    state.SetIterationTime(half_s);
+    state.SetIterationTime(
+        types.turn(false, [&](const Heads& heads) { heads.prompt(queries, output); }));
   }
-  state.counters["f16_GFLOPs"] = 1e-9 * flops / quantile(half_times, 0.5);
-  state.counters["f32_over_f16"] = quantile(faster, 0.5);
+  types.report(state, flops);
 }
 
 void shapes(benchmark::internal::Benchmark* bench) {

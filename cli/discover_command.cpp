@@ -59,8 +59,9 @@ Syntax discover_syntax() {
            "q4_k, q6_k]",
            true},
           {"cache-type", "TYPE",
-           "profile attention over a cache in this type, too: f16 [f16 unless weights are f32 "
-           "alone]"},
+           "profile attention over a cache in this type, too: f16, q8_0 [f16 unless weights are "
+           "f32 alone]",
+           true},
           {"seconds", "S", "about how long the profile of a machine may take [25]"},
           {"fresh", "", "measure all profiles, even where a worker has kept one"},
           {"threads", "N", "computing threads of this machine [all cores]"},
@@ -91,7 +92,9 @@ std::vector<std::string> formats_of(const Options& options, const model::Transfo
 exec::ProfileOrder order_of(const Options& options, model::Transformer transformer) {
   exec::ProfileOrder order;
   order.formats = formats_of(options, transformer);
-  order.half_cache = measures_half_cache(options, !order.formats.empty());
+  for (const model::CacheFormat cache :
+       measured_caches(options, transformer, !order.formats.empty()))
+    order.caches.emplace_back(to_string(cache));
   order.milliseconds =
       static_cast<std::uint32_t>(1000.0 * options.number_or("seconds", 25.0, 0.1, 3600.0));
   order.measure = options.has("fresh");

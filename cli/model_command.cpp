@@ -85,10 +85,41 @@ double step_flops(const Transformer& transformer, std::int32_t past, std::int32_
          flops(TaskKind::lm_head, whole(transformer.vocab), last);
 }
 
-double kv_bytes_per_token(Transformer transformer, model::CacheFormat type) {
+bool is_valid(const Transformer& transformer) {
+  try {
+    transformer.validate();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Nothing if heads are not whole blocks of `type`.
+std::optional<double> kv_bytes_per_token(Transformer transformer, model::CacheFormat type) {
   transformer.cache = type;
+  if (!is_valid(transformer)) return std::nullopt;
   return static_cast<double>(model::cache_block_bytes(transformer, everything(transformer))) /
          model::kCacheBlock;
+}
+
+void add_cache(const Transformer& t, Json& json) {
+  for (const model::CacheFormat type : model::kCacheFormats) {
+    std::string key = "kv_bytes_per_token";
+    if (type != model::CacheFormat::f32) key.append("_").append(to_string(type));
+    const auto bytes = t.architecture().generates() ? kv_bytes_per_token(t, type) : std::nullopt;
+    json[key] = bytes ? Json(*bytes) : Json(nullptr);
+  }
+}
+
+std::string cache_text(const Transformer& t) {
+  std::string text;
+  for (const model::CacheFormat type : model::kCacheFormats) {
+    const auto bytes = kv_bytes_per_token(t, type);
+    if (!bytes) continue;
+    text += (text.empty() ? "" : ", ") + to_text(model::Bytes{*bytes}) +
+            (text.empty() ? " a token (" : " (") + std::string(to_string(type)) + ')';
+  }
+  return text;
 }
 
 // What the weights take in memory in what `--dtype` calls `format`; nothing if rows of them are not
@@ -97,11 +128,7 @@ std::optional<double> bytes_in(Transformer transformer, std::string_view format)
   const auto formats = model::chosen_formats(format, transformer);
   require(formats.has_value(), "a format that was chosen among names");
   transformer.formats = *formats;
-  try {
-    transformer.validate();
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  if (!is_valid(transformer)) return std::nullopt;
   return model::weight_bytes(transformer, everything(transformer));
 }
 
@@ -212,8 +239,6 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   } catch (const Error& error) {
     unread = std::string("unknown: ") + error.what();
   }
-  const double kv = kv_bytes_per_token(t, model::CacheFormat::f32);
-  const double half_kv = kv_bytes_per_token(t, model::CacheFormat::f16);
   const double prompt_flops = step_flops(t, 0, prompt);
   const bool generates = t.architecture().generates();
   const double decode_flops = generates ? step_flops(t, prompt, 1) : 0.0;
@@ -236,8 +261,7 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
       if (std::string remark = substitution_remark(format, t); !remark.empty())
         json["substitutions"][std::string(format)] = std::move(remark);
     add_stored(stored ? &*stored : nullptr, json);
-    json["kv_bytes_per_token"] = generates ? Json(kv) : Json(nullptr);
-    json["kv_bytes_per_token_f16"] = generates ? Json(half_kv) : Json(nullptr);
+    add_cache(t, json);
     json["prompt_tokens"] = prompt;
     json["prompt_flops_per_token"] = prompt_flops / prompt;
     json["decode_flops_per_token"] = generates ? Json(decode_flops) : Json(nullptr);
@@ -276,8 +300,7 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
     if (const std::string remark = substitution_remark(format, t); !remark.empty())
       out << "                 " << format << ": " << remark << '\n';
   if (generates) {
-    out << "key/value cache  " << to_text(model::Bytes{kv}) << " a token (F32), "
-        << to_text(model::Bytes{half_kv}) << " (F16)\n"
+    out << "key/value cache  " << cache_text(t) << '\n'
         << "prompt           " << model::fixed(prompt_flops / prompt * 1e-9, 3)
         << " Gflop a token (mean of " << prompt << " tokens)\n"
         << "new token        " << model::fixed(decode_flops * 1e-9, 3) << " Gflop after " << prompt

@@ -89,10 +89,12 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
     add(k, profile.rate[k], "");
     for (const model::FormatRates& rates : profile.formats)
       add(k, rates.rate[k], std::string(to_string(rates.format)));
-    if (static_cast<model::TaskKind>(k) == model::TaskKind::attend && profile.half_attend)
-      add(k, *profile.half_attend, "f16 cache");
-    if (static_cast<model::TaskKind>(k) == model::TaskKind::score && profile.half_score)
-      add(k, *profile.half_score, "f16 cache");
+    for (const model::CacheRates& rates : profile.caches) {
+      const std::string cache = std::string(to_string(rates.format)) + " cache";
+      if (static_cast<model::TaskKind>(k) == model::TaskKind::attend) add(k, rates.attend, cache);
+      if (static_cast<model::TaskKind>(k) == model::TaskKind::score && rates.score)
+        add(k, *rates.score, cache);
+    }
   }
   table.print(out);
 }
@@ -131,7 +133,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
             {"dtype", "TYPE",
              "measure weights in this format, too: f16, bf16, q8_0, q4_k and so on, or all", true},
             {"cache-type", "TYPE",
-             "measure attention over a cache in this type, too: f16 [with --dtype: f16]"},
+             "measure attention over a cache in this type, too: f16, q8_0 [with --dtype: f16]",
+             true},
             {"threads", "N", "threads of a task [both 1 and all cores]"},
             kKernelsFlag,
             {"seconds", "S", "about how long it may take; less time, fewer sizes of prompts [25]"},
@@ -162,7 +165,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   files.check();
   const model::Transformer transformer = load_model(model_name);
   measure.formats = measured_formats(options, transformer);
-  measure.half_cache = measures_half_cache(options, !measure.formats.empty());
+  measure.caches = measured_caches(options, transformer, !measure.formats.empty());
   const std::optional<exec::DiskProfileOptions> disk =
       disk_options(options, measure.seconds, transformer);
   const bool check = options.has("check");

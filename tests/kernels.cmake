@@ -13,6 +13,7 @@ tandem_tests(
     exec/kernels/integer_product_test.cpp
     exec/kernels/merge_test.cpp
     exec/kernels/product_test.cpp
+    exec/kernels/q8_0_cache_test.cpp
     exec/kernels/rowwise_test.cpp
     exec/kernels/thread_pool_test.cpp
     exec/kernels/weight_product_test.cpp

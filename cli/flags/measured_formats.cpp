@@ -51,12 +51,27 @@ std::vector<model::WeightFormat> measured_formats(const Options& options,
   return formats;
 }
 
-bool measures_half_cache(const Options& options, bool narrow_weights) {
-  const auto name = options.text("cache-type");
-  if (!name) return narrow_weights;
-  if (*name != to_string(model::CacheFormat::f16))
-    throw Usage("flag '--cache-type': '" + *name + "', expected f16; f32 is measured in any case");
-  return true;
+std::vector<model::CacheFormat> measured_caches(const Options& options,
+                                                model::Transformer transformer,
+                                                bool narrow_weights) {
+  std::vector<model::CacheFormat> caches;
+  for (const std::string& text : options.all("cache-type")) {
+    const auto format = model::find_cache_format(text);
+    if (!format || *format == model::CacheFormat::f32)
+      throw Usage("flag '--cache-type': '" + text + "', expected one of " +
+                  model::cache_format_names() + "; f32 is measured in any case");
+    if (std::ranges::find(caches, *format) != caches.end())
+      throw Usage("flag '--cache-type': " + text + " is given twice; expected each type once");
+    caches.push_back(*format);
+  }
+  constexpr auto kUsual = model::CacheFormat::f16;
+  if (narrow_weights && std::ranges::find(caches, kUsual) == caches.end()) caches.push_back(kUsual);
+  std::ranges::sort(caches);
+  for (const model::CacheFormat cache : caches) {
+    transformer.cache = cache;
+    transformer.validate();
+  }
+  return caches;
 }
 
 }  // namespace tandem::cli

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/flags/options.hpp"
+#include "model/transformer/cache_format.hpp"
 #include "model/transformer/transformer.hpp"
 #include "model/transformer/weight_format.hpp"
 
@@ -18,8 +19,11 @@ namespace tandem::cli {
 [[nodiscard]] std::vector<model::WeightFormat> measured_formats(
     const Options& options, const model::Transformer& transformer);
 
-// Whether attention over a cache in f16 is measured, too: as `--cache-type` says, else with weights
-// that are not f32, whose plans have such a cache by default. Throws Usage for another type.
-[[nodiscard]] bool measures_half_cache(const Options& options, bool narrow_weights);
+// What `--cache-type` names, and with weights that are not f32 the type that their plans have by
+// default, in the order of the types. Throws Usage for another name, f32, and a type that is named
+// twice, Error for one that the model's heads are no whole blocks of.
+[[nodiscard]] std::vector<model::CacheFormat> measured_caches(const Options& options,
+                                                              model::Transformer transformer,
+                                                              bool narrow_weights);
 
 }  // namespace tandem::cli

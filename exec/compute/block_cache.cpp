@@ -14,14 +14,13 @@ BlockCache::BlockCache(const model::Transformer& transformer, const model::Share
       kv_heads_(transformer.kv_heads_for(share.heads)),
       head_dim_(transformer.head_dim),
       format_(transformer.cache),
-      number_bytes_(model::cache_element_bytes(format_)),
       scales_(static_cast<std::size_t>(layers_.size() * kv_heads_.size())),
       table_(model::cache_blocks(positions)),
       memory_(
           static_cast<std::size_t>(table_.size() * model::cache_block_bytes(transformer, share))) {
   require(static_cast<std::int64_t>(memory_.size()) ==
               std::int64_t{layers_.size()} * kv_heads_.size() * table_.size() *
-                  block_numbers(model::kCacheBlock, head_dim_) * number_bytes_,
+                  block_bytes(format_, model::kCacheBlock, head_dim_),
           "a block of the cache has the size that is predicted");
   memory_.populate();
 }
@@ -74,8 +73,8 @@ std::int64_t BlockCache::head_index(std::int32_t layer, std::int32_t kv_head) co
 }
 
 std::int64_t BlockCache::offset(std::int32_t layer, std::int32_t kv_head) const {
-  return head_index(layer, kv_head) * table_.size() * block_numbers(model::kCacheBlock, head_dim_) *
-         number_bytes_;
+  return head_index(layer, kv_head) * table_.size() *
+         block_bytes(format_, model::kCacheBlock, head_dim_);
 }
 
 CachedHead BlockCache::head(std::span<const std::int32_t> blocks, std::int32_t layer,
@@ -96,10 +95,10 @@ std::span<std::byte> BlockCache::layer(std::int32_t layer) {
 }
 
 std::int64_t BlockCache::copy(const model::BlockTable::Copy& copy) {
-  const std::int64_t keys = key_numbers(copy.positions, head_dim_) * number_bytes_;
-  const std::int64_t values = copy.positions * head_dim_ * number_bytes_;
-  const std::int64_t block = block_numbers(model::kCacheBlock, head_dim_) * number_bytes_;
-  const std::int64_t to_values = key_numbers(model::kCacheBlock, head_dim_) * number_bytes_;
+  const std::int64_t keys = key_bytes(format_, copy.positions, head_dim_);
+  const std::int64_t values = model::cache_bytes(format_, copy.positions * head_dim_);
+  const std::int64_t block = block_bytes(format_, model::kCacheBlock, head_dim_);
+  const std::int64_t to_values = key_bytes(format_, model::kCacheBlock, head_dim_);
   for (const std::int32_t layer : layers_) {
     for (std::int32_t head = kv_heads_.begin; head < kv_heads_.end; ++head) {
       std::byte* memory = memory_.data() + offset(layer, head);

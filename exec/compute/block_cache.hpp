@@ -59,7 +59,6 @@ class BlockCache {
   model::Range kv_heads_;
   std::int64_t head_dim_;
   model::CacheFormat format_;
-  std::int64_t number_bytes_;
   // [layers][kv heads]: of F16, in whatever blocks. All 1 while no sequence has a block.
   mutable std::vector<HeadScales> scales_;
   model::BlockTable table_;

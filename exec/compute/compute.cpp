@@ -109,8 +109,8 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
     if (one.lifetime == model::Lifetime::sequence) continue;
     std::byte*& next = model::holds_messages(one.name.kind) ? next_receive : next_step;
     if constexpr (kWatched) {
-      watched.push_back(exactly(static_cast<std::size_t>(one.layers.size() * one.elements(extents) *
-                                                         model::element_bytes(one.format))));
+      watched.push_back(exactly(
+          static_cast<std::size_t>(one.bytes_of(one.layers.size() * one.elements(extents)))));
     }
     place(one, extents, kWatched ? watched.back().get() : next);
     next += one.bytes(extents);

@@ -36,10 +36,12 @@ void unpair(std::int64_t rows, std::int64_t heads, std::int64_t d, float* y, std
 
 void refuse_stored(model::CacheFormat format, std::string_view what, std::int32_t layer,
                    std::int32_t position) {
+  const std::int64_t most = model::row_of(format).most;
+  const std::string beyond = most > 0 ? " or beyond " + std::to_string(most) : "";
   throw Error("cache type " + std::string(to_string(format)) + ": a " + std::string(what) +
               " of layer " + std::to_string(layer) + " at position " + std::to_string(position) +
-              " has a number that is not finite; the weights are damaged, or the model's numbers "
-              "exceed f32");
+              " has a number that is not finite" + beyond + "; the weights are damaged, or " +
+              (most > 0 ? "'--cache-type f16' holds it" : "the model's numbers exceed f32"));
 }
 
 RopeTable* Compute::State::rope_of(std::int32_t layer) {

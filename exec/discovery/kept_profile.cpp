@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "exec/kernels/kernels_here.hpp"
@@ -37,17 +38,39 @@ std::vector<model::WeightFormat> formats_of(const ProfileOrder& order,
   return formats;
 }
 
+std::vector<model::CacheFormat> caches_of(const ProfileOrder& order,
+                                          model::Transformer transformer) {
+  std::vector<model::CacheFormat> caches;
+  for (const std::string& name : order.caches) {
+    const auto format = model::find_cache_format(name);
+    if (!format || *format == model::CacheFormat::f32 ||
+        std::ranges::find(caches, *format) != caches.end())
+      throw Error(
+          "profile order: cache type '" + model::printable(name, kMaxFormatBytes) +
+          "', expected one besides f32, each once; install the same tandem on every device");
+    transformer.cache = *format;
+    transformer.validate();
+    caches.push_back(*format);
+  }
+  return caches;
+}
+
+// A line of the names, in order.
+std::string line_of(std::vector<std::string> names, std::string_view after_each) {
+  std::ranges::sort(names);
+  std::string line;
+  for (const std::string& name : names) line.append(name).append(after_each);
+  return line + '\n';
+}
+
 std::string key_of(const WorkerMachine& machine, const ProfileOrder& order,
                    const model::Transformer& transformer) {
   const model::MeasuredKernels kernels = kernels_here(machine.kernels);
-  std::string key = "tandem kept profile 1\n" + kernels.processor + '\n' +
-                    kernels.instruction_sets + '\n' + std::to_string(kernels.generation) + '\n' +
-                    machine.program + '\n' + std::to_string(machine.threads) + '\n' +
-                    (order.half_cache ? "f16 cache\n" : "\n");
-  std::vector<std::string> formats = order.formats;
-  std::ranges::sort(formats);
-  for (const std::string& format : formats) key += format + ' ';
-  return key + '\n' + to_config_json(transformer);
+  const std::string key = "tandem kept profile 1\n" + kernels.processor + '\n' +
+                          kernels.instruction_sets + '\n' + std::to_string(kernels.generation) +
+                          '\n' + machine.program + '\n' + std::to_string(machine.threads) + '\n' +
+                          line_of(order.caches, " cache");
+  return key + line_of(order.formats, " ") + to_config_json(transformer);
 }
 
 std::optional<model::DeviceProfile> kept(const std::filesystem::path& path, int threads) {
@@ -72,7 +95,7 @@ model::DeviceProfile machine_profile(const WorkerMachine& machine, const Profile
   options.kernels = machine.kernels;
   options.seconds = static_cast<double>(order.milliseconds) / 1000.0;
   options.formats = formats_of(order, transformer);
-  options.half_cache = order.half_cache;
+  options.caches = caches_of(order, transformer);
   options.check = check;
   constexpr std::size_t kNameLength = 32;
   const std::filesystem::path folder = machine.cache_dir / "profiles";

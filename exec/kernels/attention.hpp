@@ -1,9 +1,9 @@
 #pragma once
 
 // Attention of query rows over one key/value head's cache, without a matrix of scores: softmax is
-// accumulated online over blocks of positions (Milakov & Gimelshein 2018; Dao et al. 2022). With an
-// F16 cache results equal those for its numbers as F32, bit for bit. Single-threaded; allocates
-// only the thread's kernel_scratch, whose tile it overwrites.
+// accumulated online over blocks of positions (Milakov & Gimelshein 2018; Dao et al. 2022). With
+// any type of cache results equal those for its numbers as F32, bit for bit. Single-threaded;
+// allocates only the thread's kernel_scratch, whose tile it overwrites.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,9 +12,13 @@
 
 namespace tandem::exec {
 
-// The keys of a head are stored in panels of kPanel positions, [positions / kPanel][head_dim]
-// [kPanel], so that both one query and many read them in vectors of positions without a sum
-// across lanes. The values are stored plainly, [positions][head_dim]. Both are cut into blocks.
+// The keys of a head are stored in panels of kPanel positions, so that both one query and many read
+// them in vectors of positions without a sum across lanes; the values in rows. Both are cut into
+// blocks of positions.
+//            a panel of keys                                          a row of values
+//   f32, f16 [head_dim][kPanel] numbers                               [head_dim] numbers
+//   q8_0     [head_dim][kPanel] bytes, then [head_dim / 32][kPanel]   [head_dim / 32] blocks of a
+//            scales                                                   scale and 32 bytes
 inline constexpr std::int64_t kPanel = 16;  // equals model::kKeyPanel, used by memory prediction
 inline constexpr std::int64_t kMaxHeadDim = 512;
 // Positions whose scores are computed together, always within one block: sums have the same order
@@ -31,6 +35,16 @@ inline constexpr std::int64_t kBlockGranule = 64;
   return key_numbers(positions, head_dim) + positions * head_dim;
 }
 
+// Returns the bytes of the keys of `positions`, and of a block of so many with its values.
+[[nodiscard]] constexpr std::int64_t key_bytes(model::CacheFormat format, std::int64_t positions,
+                                               std::int64_t head_dim) {
+  return model::cache_bytes(format, key_numbers(positions, head_dim));
+}
+[[nodiscard]] constexpr std::int64_t block_bytes(model::CacheFormat format, std::int64_t positions,
+                                                 std::int64_t head_dim) {
+  return model::cache_bytes(format, block_numbers(positions, head_dim));
+}
+
 // What the stored numbers of a head in F16 are multiplied by: powers of two, above 1 only once a
 // key or value was beyond 65504 (cached_row.hpp).
 struct HeadScales {
@@ -40,9 +54,8 @@ struct HeadScales {
 
 // Keys and values of one sequence and key/value head, in blocks: positions [i block_positions,
 // (i + 1) block_positions) are in block blocks[i] of `memory`. A contiguous cache is one block.
-// `Number` is float of f32, std::uint16_t (its bits) of f16.
 struct CachedHead {
-  // Blocks of block_numbers(block_positions, head_dim), one after another.
+  // Blocks of block_bytes(format, block_positions, head_dim), one after another.
   std::byte* memory = nullptr;
   const std::int32_t* blocks = nullptr;
   std::int64_t block_positions = 0;  // a multiple of kBlockGranule
@@ -50,17 +63,26 @@ struct CachedHead {
   HeadScales* scales = nullptr;  // of all sequences' blocks of the head; null: 1, for good
   std::int64_t head_blocks = 0;  // with scales: how many blocks these are
 
-  // Returns the block of `position`; its panels of keys come first.
+  // Returns the panel of keys with `position`; the block's next panels follow it.
   template <class Number>
-  [[nodiscard]] Number* block(std::int64_t position, std::int64_t head_dim) const {
-    return reinterpret_cast<Number*>(memory) +
-           blocks[position / block_positions] * block_numbers(block_positions, head_dim);
+  [[nodiscard]] Number* panel(std::int64_t position, std::int64_t head_dim) const {
+    return reinterpret_cast<Number*>(
+        block(position, head_dim) +
+        key_bytes(format, position % block_positions / kPanel * kPanel, head_dim));
   }
   // Returns the value of `position`; those of the block's next positions follow it.
   template <class Number>
   [[nodiscard]] Number* value(std::int64_t position, std::int64_t head_dim) const {
-    return block<Number>(position, head_dim) + key_numbers(block_positions, head_dim) +
-           position % block_positions * head_dim;
+    return reinterpret_cast<Number*>(
+        block(position, head_dim) + key_bytes(format, block_positions, head_dim) +
+        model::cache_bytes(format, position % block_positions * head_dim));
+  }
+
+ private:
+  // Its panels of keys come first.
+  [[nodiscard]] std::byte* block(std::int64_t position, std::int64_t head_dim) const {
+    return memory +
+           blocks[position / block_positions] * block_bytes(format, block_positions, head_dim);
   }
 };
 

@@ -1,5 +1,5 @@
 // Sums of rows of a cache, each times a number: what scores and the mix of values both are.
-// Included once for each target, by Highway's convention, after partial-inl.hpp and attention.hpp.
+// Included once for each target, by Highway's convention, after cached_numbers-inl.hpp.
 
 #if defined(TANDEM_EXEC_KERNELS_ROW_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TANDEM_EXEC_KERNELS_ROW_SUMS_INL_HPP
@@ -14,36 +14,15 @@ HWY_BEFORE_NAMESPACE();
 namespace tandem::exec::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-// At most kPanel lanes: a vector never straddles two panels.
-using Floats = hn::CappedTag<float, kPanel>;
-using V = hn::Vec<Floats>;
-
-// Of an F16 cache: the bits of a number.
-using Half = std::uint16_t;
-
-HWY_INLINE V numbers(const float* from) { return hn::LoadU(Floats(), from); }
-HWY_INLINE V numbers(const Half* from) {
-  const hn::Rebind<hwy::float16_t, Floats> half;
-  return hn::PromoteTo(Floats(), hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from)));
-}
-HWY_INLINE V numbers(const float* from, Whole) { return numbers(from); }
-HWY_INLINE V numbers(const Half* from, Whole) { return numbers(from); }
-HWY_INLINE V numbers(const float* from, First part) { return load(Floats(), from, part); }
-HWY_INLINE V numbers(const Half* from, First part) {
-  HWY_ALIGN Half lanes[hn::MaxLanes(Floats())] = {};
-  for (std::int64_t i = 0; i < part.n; ++i) lanes[i] = from[i];
-  return numbers(lanes);
-}
-
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
 constexpr bool kAvx2 = HWY_TARGET == HWY_AVX2;
 // Up to so many queries prefetch from two places at once: processors without AVX-512 have fewer
-// requests to memory under way (measured: one AMD Zen 3). More of an F16 cache wait for arithmetic.
+// requests to memory under way (measured: one AMD Zen 3). More of a narrow cache wait for
+// arithmetic.
 template <class Number>
-constexpr int kTwoPlaces = !kAvx2                         ? 0
-                           : std::is_same_v<Number, Half> ? 2
-                                                          : 4;
+constexpr int kTwoPlaces = !kAvx2              ? 0
+                           : kIsNarrow<Number> ? 2
+                                               : 4;
 
 // For each of Q queries a sum of rows, each row times a number of the query's:
 //   out_j = factor (rescale_j out_j + sum over i of weights_j[i] row_i)
@@ -62,8 +41,10 @@ struct Rows {
   std::int64_t step;         // numbers from row to row
   std::int64_t count;
   std::int64_t column;
-  const Number* ahead;  // what to prefetch meanwhile: as much as is read, from here on; or null
-  const Number* beside = nullptr;  // if not null: half of it from there, and half from here
+  // What to prefetch meanwhile: as much as is read, from here on; or null.
+  const std::byte* ahead;
+  const std::byte* beside = nullptr;  // if not null: half of it from there, and half from here
+  Scales<C, Number> scales{};
 };
 
 // What is prefetched: nothing, or memory in one place or in two.
@@ -73,7 +54,8 @@ template <Ahead kAhead, int Q, int C, class Number, class Part>
 HWY_INLINE void add_rows_inline(const Sums<Q>& sums, const Rows<C, Number>& rows, Part part) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  constexpr std::int64_t kLine = 64 / sizeof(Number);
+  constexpr std::int64_t kLine = 64;
+  const std::int64_t read = C * lanes * static_cast<std::int64_t>(sizeof(Number));  // of a row
   V acc[Q][C];
   if (sums.rescale == nullptr) {
     HWY_UNROLL(8) for (int j = 0; j < Q; ++j) {
@@ -93,23 +75,36 @@ HWY_INLINE void add_rows_inline(const Sums<Q>& sums, const Rows<C, Number>& rows
   HWY_UNROLL(8) for (int c = 0; c < C; ++c) at[c] = rows.vectors[c];
   const std::int64_t step = rows.step;
   const std::int64_t count = rows.count;
-  const Number* ahead = rows.ahead;
-  [[maybe_unused]] const Number* beside = rows.beside;
+  const std::byte* ahead = rows.ahead;
+  [[maybe_unused]] const std::byte* beside = rows.beside;
+  [[maybe_unused]] V scale[C];
+  if constexpr (std::is_same_v<Number, KeyLevel>) {
+    HWY_UNROLL(8) for (int c = 0; c < C; ++c) scale[c] = numbers(rows.scales.at[c]);
+  }
   for (std::int64_t i = 0; i < count; ++i) {
     if constexpr (kAhead == Ahead::one) {
-      for (std::int64_t line = 0; line < C * lanes; line += kLine) __builtin_prefetch(ahead + line);
-      ahead += C * lanes;
+      for (std::int64_t line = 0; line < read; line += kLine) __builtin_prefetch(ahead + line);
+      ahead += read;
     }
     if constexpr (kAhead == Ahead::two) {  // much, so into the second-level cache
-      for (std::int64_t line = 0; line < C * lanes / 2; line += kLine) {
+      for (std::int64_t line = 0; line < read / 2; line += kLine) {
         __builtin_prefetch(ahead + line, 0, 2);
         __builtin_prefetch(beside + line, 0, 2);
       }
-      ahead += C * lanes / 2;
-      beside += C * lanes / 2;
+      ahead += read / 2;
+      beside += read / 2;
     }
     V number[C];
     HWY_UNROLL(8) for (int c = 0; c < C; ++c) number[c] = numbers(at[c] + i * step, part);
+    if constexpr (std::is_same_v<Number, ValueLevel>) {
+      HWY_UNROLL(8) for (int c = 0; c < C; ++c) {
+        scale[c] =
+            c % kVectorsOfScale == 0 ? scale_of_row(rows.scales.at[c], i * step) : scale[c - 1];
+      }
+    }
+    if constexpr (kHasScales<Number>) {
+      HWY_UNROLL(8) for (int c = 0; c < C; ++c) number[c] = hn::Mul(number[c], scale[c]);
+    }
     HWY_UNROLL(8) for (int j = 0; j < Q; ++j) {
       const V weight = hn::Set(d, weights[j][i]);
       HWY_UNROLL(8)
@@ -132,10 +127,10 @@ HWY_NOINLINE void add_rows_ahead(const Sums<Q>& sums, const Rows<C, Number>& row
   add_rows_inline<kAhead>(sums, rows, part);
 }
 
-// So many queries of an F16 cache keep arithmetic busy longer than memory: calls would cost more
+// So many queries of a narrow cache keep arithmetic busy longer than memory: calls would cost more
 // than they gain.
 template <int Q, class Number>
-constexpr bool kArithmeticBound = (Q >= (kManyRegisters ? 7 : 3)) && std::is_same_v<Number, Half>;
+constexpr bool kArithmeticBound = (Q >= (kManyRegisters ? 7 : 3)) && kIsNarrow<Number>;
 
 template <int Q, int C, class Number, class Part>
 HWY_INLINE void add_rows(const Sums<Q>& sums, const Rows<C, Number>& rows, Part part) {

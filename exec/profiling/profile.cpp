@@ -79,11 +79,13 @@ std::vector<Part> parts_of(const model::Transformer& transformer, const ProfileO
     part.format = format;
     part.transformer.formats = model::WeightFormats(format);
   }
-  if (options.half_cache) {
+  for (const model::CacheFormat cache : model::kCacheFormats) {
+    if (std::ranges::find(options.caches, cache) == options.caches.end()) continue;
+    require(cache != model::CacheFormat::f32, "f32 is measured in any case");
     Part& part = parts.emplace_back();
     part.transformer = plain;
-    part.name = "cache in f16";
-    part.transformer.cache = model::CacheFormat::f16;
+    part.name = "cache in " + std::string(to_string(cache));
+    part.transformer.cache = cache;
   }
   // If others are named, only those kinds need f32 that read no weights, which every part measures.
   if (parts.size() > 1) parts.front().weight = 0.5;
@@ -163,12 +165,14 @@ void fit_rates(const std::vector<Part>& parts, std::size_t index, model::DeviceP
   }
   for (const Part& part : parts) {
     const auto& [log, left_out, reference_s, held_out] = part.measured[index];
-    if (part.transformer.cache == model::CacheFormat::f16) {
+    if (part.transformer.cache != model::CacheFormat::f32) {
       const model::WeightFormat cache = model::rated_as(part.transformer.cache);
-      profile.half_attend = fitted(log, TaskKind::attend, cache, held_out);
-      // What was gathered is f32 and tells nothing of it.
+      model::CacheRates& rates = profile.caches.emplace_back();
+      rates.format = part.transformer.cache;
+      rates.attend = fitted(log, TaskKind::attend, cache, held_out);
+      // What was gathered is f32: no sample of it.
       if (!log.samples(TaskKind::score, cache).empty())
-        profile.half_score = fitted(log, TaskKind::score, cache, held_out);
+        rates.score = fitted(log, TaskKind::score, cache, held_out);
       continue;
     }
     if (!part.format) continue;

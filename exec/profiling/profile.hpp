@@ -20,10 +20,10 @@ struct ProfileOptions {
   // Weights between two uses of the same; 0: as stream_bytes_of() chooses. Less than a run's
   // measures a cache, not memory.
   double stream_bytes = 0.0;
-  // Of weights that are measured besides f32, and whether attention over an F16 cache is: each for
-  // an equal part of every round, f32 for half of that if there are others.
+  // Of weights, and of caches, that are measured besides f32: each for an equal part of every
+  // round, f32 for half of that if there are others.
   std::vector<model::WeightFormat> formats{};
-  bool half_cache = false;
+  std::vector<model::CacheFormat> caches{};
   // Prompts that are measured, ascending, from the third on only while time lasts, and those that
   // refine them. Products take as long for any rows that fill as many vectors (of up to 16): the
   // finer ones are ends of such steps.

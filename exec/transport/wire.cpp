@@ -300,7 +300,7 @@ constexpr std::array<TypeInfo, std::variant_size_v<Message>> kTypes{{
     {"Refusal", kMaxDetailBytes + 16},
     {"Inquiry", 0},
     {"About", 4 * (kMaxDetailBytes + 4) + 32},
-    {"ProfileOrder", kMaxModelBytes + kMaxFormats*(kMaxFormatBytes + 4) + 32},
+    {"ProfileOrder", kMaxModelBytes + 2 * kMaxFormats*(kMaxFormatBytes + 4) + 32},
     {"LinkOrder", kMaxDetailBytes + kMaxAddressBytes + 16},
     {"ProbeOrder", 2 * (kMaxProbePeers * 4 + 4) + 16},
     {"ProbeAnswer", kMaxReasonBytes + kMaxProbePeers * 8 + 16},

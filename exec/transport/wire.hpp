@@ -23,7 +23,7 @@
 
 namespace tandem::exec {
 
-inline constexpr std::uint32_t kWireVersion = 8;
+inline constexpr std::uint32_t kWireVersion = 9;
 
 inline constexpr std::size_t kMaxPlanBytes = model::limits::kPlanBytes;
 inline constexpr std::size_t kMaxOptionsBytes = std::size_t{64} << 10;
@@ -184,8 +184,8 @@ struct About {
 struct ProfileOrder {
   std::string model{};                 // config.json of the model whose sizes are measured
   std::vector<std::string> formats{};  // of weights, beside f32
-  bool half_cache = false;
-  std::uint32_t milliseconds = 0;  // about how long it may take
+  std::vector<std::string> caches{};   // types of the cache, beside f32
+  std::uint32_t milliseconds = 0;      // about how long it may take
   bool measure = false;
   bool operator==(const ProfileOrder&) const = default;
 };

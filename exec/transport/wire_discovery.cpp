@@ -13,6 +13,19 @@ std::string shown(Reader& r, std::string_view what) {
   return model::printable(r.text(what, kMaxDetailBytes), kMaxDetailBytes);
 }
 
+void write_formats(Writer& w, const std::vector<std::string>& formats) {
+  require(formats.size() <= kMaxFormats, "wire: too many formats");
+  w.u32(static_cast<std::uint32_t>(formats.size()));
+  for (const std::string& format : formats) w.text(format, kMaxFormatBytes);
+}
+
+std::vector<std::string> read_formats(Reader& r) {
+  std::vector<std::string> formats(r.count("formats", kMaxFormats, 4));
+  for (std::string& format : formats)
+    format = model::printable(r.text("format", kMaxFormatBytes), kMaxFormatBytes);
+  return formats;
+}
+
 void write_devices(Writer& w, const std::vector<model::DeviceIndex>& devices) {
   require(devices.size() <= kMaxProbePeers, "wire: too many peers");
   w.u32(static_cast<std::uint32_t>(devices.size()));
@@ -60,21 +73,16 @@ void read(Reader& r, About& m) {
 }
 
 void write(Writer& w, const ProfileOrder& m) {
-  require(m.formats.size() <= kMaxFormats, "wire: too many formats");
   w.text(m.model, kMaxModelBytes);
-  w.u32(static_cast<std::uint32_t>(m.formats.size()));
-  for (const std::string& format : m.formats) w.text(format, kMaxFormatBytes);
-  w.u8(m.half_cache ? 1 : 0);
+  write_formats(w, m.formats);
+  write_formats(w, m.caches);
   w.u32(m.milliseconds);
   w.u8(m.measure ? 1 : 0);
 }
 void read(Reader& r, ProfileOrder& m) {
   m.model = r.text("model", kMaxModelBytes);
-  const std::size_t count = r.count("formats", kMaxFormats, 4);
-  m.formats.reserve(count);
-  for (std::size_t i = 0; i < count; ++i)
-    m.formats.push_back(model::printable(r.text("format", kMaxFormatBytes), kMaxFormatBytes));
-  m.half_cache = r.flag("cache in f16");
+  m.formats = read_formats(r);
+  m.caches = read_formats(r);
   m.milliseconds = r.u32();
   if (m.milliseconds > kMaxProfileMilliseconds) {
     r.fail("milliseconds", std::to_string(m.milliseconds),

@@ -50,7 +50,7 @@ struct PlanOptions {
   std::int64_t new_tokens = 128;      // 0 of an encoder
   std::string objective = "request";  // what is to be short: request, ttft or latency
   std::string master{};               // device with the prompt; empty: the first, or as auto finds
-  std::string cache_type = "auto";    // of keys and values: f32, f16, auto (by the weights)
+  std::string cache_type = "auto";    // of keys and values: f32, f16, q8_0, auto (by the weights)
   std::string wire_type = "auto";     // of activations on the wire: f32, f16, bf16, q8_0, auto
   std::optional<double> memory_limit_bytes{};  // for every device, if it is less
   // Measured speeds (`tandem profile --out`) by device name; of a device without one, the

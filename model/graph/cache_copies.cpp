@@ -14,8 +14,8 @@ void CopiedPositions::add(const BlockTable::Copy& copy) {
 Bytes copied_bytes(const BufferDeclaration* cache, const CopiedPositions& copied) {
   if (cache == nullptr) return Bytes{0.0};
   const std::int64_t columns = cache->columns / 2;  // of keys, and as many of values
-  return Bytes{static_cast<double>(cache->layers.size() * element_bytes(cache->format) * columns *
-                                   (copied.keys + copied.values))};
+  return Bytes{static_cast<double>(
+      cache->bytes_of(cache->layers.size() * columns * (copied.keys + copied.values)))};
 }
 
 Bytes copied_bytes(const TaskGraph& graph, DeviceIndex device, const CopiedPositions& copied) {

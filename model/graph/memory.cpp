@@ -15,10 +15,9 @@ namespace tandem::model {
 // Symbols: L layers, H heads, K key/value heads, C FFN columns of the share; h hidden size, d head
 // dimension, V vocabulary; e = 4 bytes, of what is f32.
 
-//   2 e L K d kCacheBlock, e: of the type of the cache; latent attention has its row for 2 K d
+//   2 e L K d kCacheBlock, e: a number of the cache's type; latent attention has its row for 2 K d
 std::int64_t cache_block_bytes(const Transformer& t, const Share& share) {
-  return cache_element_bytes(t.cache) * share.layers.size() * t.cached_numbers(share.heads) *
-         kCacheBlock;
+  return cache_bytes(t.cache, share.layers.size() * t.cached_numbers(share.heads) * kCacheBlock);
 }
 
 Range head_rows(const Transformer& t, const Share& share) {
@@ -29,20 +28,6 @@ Range head_rows(const Transformer& t, const Share& share) {
 bool head_is_embedding(const Transformer& t, const Share& share) {
   return share.head && share.embedding && t.tied_embeddings && t.head_rows() > 0;
 }
-
-namespace {
-
-ElementFormat cache_element(CacheFormat format) {
-  switch (format) {
-    case CacheFormat::f32:
-      return ElementFormat::f32;
-    case CacheFormat::f16:
-      return ElementFormat::f16;
-  }
-  throw std::logic_error("cache format out of range");
-}
-
-}  // namespace
 
 //   sum over L of (attention(H) + ffn(C)) + embedding + final norm + rows of the head, each in
 //   bytes
@@ -173,7 +158,8 @@ std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& 
                          .rows = RowCount::positions,
                          .columns = t.cached_numbers(share.heads),
                          .layers = share.layers,
-                         .format = cache_element(t.cache),
+                         .format = ElementFormat::cached,
+                         .cache = t.cache,
                          .lifetime = Lifetime::sequence});
     }
   }

@@ -53,19 +53,6 @@ std::string_view to_string(BufferKind buffer) {
   throw std::logic_error("to_string: no such buffer");
 }
 
-std::int64_t element_bytes(ElementFormat format) {
-  switch (format) {
-    case ElementFormat::f32:
-    case ElementFormat::i32:
-      return 4;
-    case ElementFormat::f16:
-      return 2;
-    case ElementFormat::bytes:
-      return 1;
-  }
-  throw std::logic_error("element_bytes: no such format");
-}
-
 std::int64_t Extents::of(RowCount count) const {
   switch (count) {
     case RowCount::rows:
@@ -87,8 +74,21 @@ std::int64_t BufferDeclaration::elements(const Extents& extents) const {
   return (blocks == 0 ? all : std::min(all, blocks * kCacheBlock)) * columns;
 }
 
+std::int64_t BufferDeclaration::bytes_of(std::int64_t elements) const {
+  switch (format) {
+    case ElementFormat::f32:
+    case ElementFormat::i32:
+      return 4 * elements;
+    case ElementFormat::bytes:
+      return elements;
+    case ElementFormat::cached:
+      return cache_bytes(cache, elements);
+  }
+  throw std::logic_error("bytes_of: no such format");
+}
+
 std::int64_t BufferDeclaration::bytes(const Extents& extents) const {
-  const std::int64_t all = layers.size() * elements(extents) * element_bytes(format);
+  const std::int64_t all = bytes_of(layers.size() * elements(extents));
   return (all + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 

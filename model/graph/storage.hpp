@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/transformer/cache_format.hpp"
 #include "model/transformer/layer_runs.hpp"
 
 namespace tandem::model {
@@ -66,8 +67,8 @@ struct BufferRef {
   friend constexpr bool operator==(BufferRef, BufferRef) = default;
 };
 
-enum class ElementFormat : std::uint8_t { f32, i32, f16, bytes };
-[[nodiscard]] std::int64_t element_bytes(ElementFormat format);
+// cached: keys and values in the type of the cache.
+enum class ElementFormat : std::uint8_t { f32, i32, bytes, cached };
 
 // How long values are kept: until the step's last task, or until their sequence is freed.
 enum class Lifetime : std::uint8_t { step, sequence };
@@ -113,6 +114,7 @@ struct BufferDeclaration {
   std::int64_t columns = 0;
   LayerRuns layers{0, 1};
   ElementFormat format = ElementFormat::f32;
+  CacheFormat cache = CacheFormat::f32;  // of `cached`
   Lifetime lifetime = Lifetime::step;
   // Of a cache spread over devices: the most blocks that this device holds; 0: enough for all
   // positions.
@@ -122,6 +124,8 @@ struct BufferDeclaration {
   std::int32_t first = 0;
   // Returns the number of elements in one layer.
   [[nodiscard]] std::int64_t elements(const Extents& extents) const;
+  // Returns the bytes of so many elements.
+  [[nodiscard]] std::int64_t bytes_of(std::int64_t elements) const;
   // Returns the bytes in all layers, including the alignment of buffers to cache lines of 64 bytes.
   [[nodiscard]] std::int64_t bytes(const Extents& extents) const;
   bool operator==(const BufferDeclaration&) const = default;

@@ -265,7 +265,7 @@ Work latent_attention(const Transformer& t, const Batch& batch, const Task& task
   const KeyCounts used = sparse ? cached_keys(batch, task, l.index_keys) : seen;
   const double heads = task.columns.size();
   const double rows = task.rows.size();
-  const double e = static_cast<double>(cache_element_bytes(t.cache));
+  const double e = cache_number_bytes(t.cache);
   Work w;
   w.format = rated_as(t.cache);
   w.flops = 2.0 * heads * d(2 * l.rank + l.rotated) * used.all;
@@ -283,7 +283,7 @@ Work latent_attention(const Transformer& t, const Batch& batch, const Task& task
 // Attention of H query heads over n_i keys of row i:
 //   flops = 4 H d sum n_i            q k^T and the weighted sum of v, 2 d each per head and key
 //   streamed = e 2 K d sum over segments of (mean n_i)       K and V of the mean row's context, e
-//                                                            bytes of the cache's type
+//                                                            bytes a number of the cache's type
 //   intensity = sum n_i / sum of means * H / K    (one segment: r H / K)
 // A window bounds n_i, not what the cache keeps. Rows r and keys that were gathered are of one
 // order, by position: r sees keys up to r.
@@ -310,8 +310,7 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   w.flops = 4.0 * query_heads * d * keys_total;
   const CacheFormat kept = reads_gathered(task) ? CacheFormat::f32 : t.cache;
   w.format = rated_as(kept);
-  w.streamed_bytes =
-      static_cast<double>(cache_element_bytes(kept)) * 2.0 * kv_heads * d * keys_streamed;
+  w.streamed_bytes = cache_number_bytes(kept) * 2.0 * kv_heads * d * keys_streamed;
   w.bytes_read = w.streamed_bytes + kE * rows * query_heads * d;
   w.bytes_written = kE * rows * query_heads * d;
   if (task.statistics) w.bytes_written += kE * 2.0 * rows * query_heads;
@@ -362,16 +361,6 @@ double block_bytes(const Transformer& t, const Task& load) {
 }
 
 }  // namespace
-
-WeightFormat rated_as(CacheFormat cache) {
-  switch (cache) {
-    case CacheFormat::f32:
-      return WeightFormat::f32;
-    case CacheFormat::f16:
-      return WeightFormat::f16;
-  }
-  throw std::logic_error("cache format out of range");
-}
 
 Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
   const double r = task.rows.size();
@@ -429,7 +418,7 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
     case TaskKind::gather: {  // copies, of a cache from its type
       const double elements = r * gathered_elements(t, task);
       const bool cached = task.input.kind == BufferKind::key_value;
-      const double read = cached ? static_cast<double>(cache_element_bytes(t.cache)) : kE;
+      const double read = cached ? cache_number_bytes(t.cache) : kE;
       return elementwise(0.0, read * elements, kE * elements);
     }
     case TaskKind::score:

@@ -43,9 +43,6 @@ struct Work {
   std::array<Part, 4> others{};
 };
 
-// Returns the format under which Work::format and DeviceProfile::rate_of list this cache type.
-[[nodiscard]] WeightFormat rated_as(CacheFormat cache);
-
 // Returns the work of `task` in a step with `batch`. A multiply-add counts 2 flops. Equations in
 // work.cpp, one per kind; for a whole layer they sum to the usual 2 * parameters * tokens plus
 // attention's 4 * hidden * keys per token.

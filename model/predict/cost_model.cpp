@@ -69,11 +69,12 @@ const KindRate& needed_rate(const DeviceProfile& profile, TaskKind kind, WeightF
   const KindRate* const known = profile.rate_of(kind, format);
   if (known != nullptr) return *known;
   require(may_lack_rate(kind), "compute_time: a format that the model does not have");
-  const bool half = format == WeightFormat::f16;
+  const std::string cache = format == WeightFormat::f32 ? "" : std::string(to_string(format));
   throw Error("profile '" + profile.source + "': has no rate for '" + std::string(to_string(kind)) +
-              (half ? "' over a cache in f16" : "'") +
+              (cache.empty() ? "'" : "' over a cache in " + cache) +
               ", which this plan needs, expected the one that 'tandem profile" +
-              (half ? " --cache-type f16" : "") + "' measures; measure the profile again");
+              (cache.empty() ? "" : " --cache-type " + cache) +
+              "' measures; measure the profile again");
 }
 
 void check_cache(const DeviceProfile& profile, CacheFormat cache) {

@@ -60,6 +60,14 @@ struct FormatRates {
   bool operator==(const FormatRates&) const = default;
 };
 
+// Rates of the kinds that read a cache in a type other than f32.
+struct CacheRates {
+  CacheFormat format = CacheFormat::f16;
+  KindRate attend{};
+  std::optional<KindRate> score{};  // none: not known, as plans rarely need it
+  bool operator==(const CacheRates&) const = default;
+};
+
 // Whether tasks of `kind` read weights: their rates are by format.
 [[nodiscard]] bool reads_weights(TaskKind kind);
 
@@ -90,9 +98,8 @@ struct DeviceProfile {
   // payload. fetch (embed's is used), load and release are unused.
   // Of weights in f32.
   std::array<KindRate, kTaskKinds> rate{};
-  std::vector<FormatRates> formats{};     // in the order of their enumeration, each once
-  std::optional<KindRate> half_attend{};  // attend over an F16 cache; none: not known
-  std::optional<KindRate> half_score{};   // the same of score
+  std::vector<FormatRates> formats{};    // in the order of their enumeration, each once
+  std::vector<CacheRates> caches{};      // the same
   std::optional<InlineRates> inlined{};  // none: as other messages, at no cost to computing threads
   double program_bytes = 0.0;            // resident memory of tandem beside the other categories
   // Sequential reads past the page cache, as weights are streamed; 0: not measured.

@@ -62,9 +62,14 @@ DeviceProfile similar_profile(const Device& device, const ReferenceProcessor& re
         rates.rate[k].error = RateError{.fit = kGuessed};
     }
   }
-  if (measured.half_attend)
-    imitate(*measured.half_attend, *stated.half_attend, *profile.half_attend);
-  if (measured.half_score) imitate(*measured.half_score, *stated.half_score, *profile.half_score);
+  for (std::size_t i = 0; i < profile.caches.size(); ++i) {
+    CacheRates& rates = profile.caches[i];
+    const CacheRates& nominal = stated.caches[i];
+    const auto known = std::ranges::find(measured.caches, rates.format, &CacheRates::format);
+    if (known == measured.caches.end()) continue;
+    imitate(known->attend, nominal.attend, rates.attend);
+    if (known->score) imitate(*known->score, *nominal.score, *rates.score);
+  }
   return profile;
 }
 

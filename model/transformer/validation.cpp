@@ -183,6 +183,17 @@ void check_formats(const Transformer& t) {
   }
 }
 
+// A device keeps whole heads, so every key and value that it has is whole blocks.
+void check_cache(const Transformer& t) {
+  const std::int64_t block = block_of(t.cache).elements;
+  const std::int64_t length = t.latent ? t.latent->cached() : t.head_dim;
+  if (length % block == 0) return;
+  throw Error("model '" + t.name + "': " + (t.latent ? "the latent row" : "head_dim") + " is " +
+              std::to_string(length) + ", expected a multiple of " + std::to_string(block) +
+              " for a cache in " + std::string(to_string(t.cache)) +
+              ", whose blocks are that long; use '--cache-type f16' or f32");
+}
+
 void check_parameter_count(const Transformer& t) {
   const auto d = [](std::int64_t x) { return static_cast<double>(x); };
   const double attention = 2.0 * d(t.heads + t.kv_heads) * d(t.head_dim) * d(t.hidden);
@@ -263,6 +274,7 @@ void Transformer::validate() const {
   }
   check_parameter_count(*this);
   check_formats(*this);
+  check_cache(*this);
 }
 
 }  // namespace tandem::model

@@ -24,8 +24,7 @@ bool is_slower(const model::DeviceProfile& profile, model::CacheFormat kept) {
   constexpr double kNumbers = 1e6;
   const auto seconds = [](const model::KindRate& rate, model::CacheFormat format,
                           double intensity) {
-    const auto bytes = static_cast<double>(cache_element_bytes(format));
-    return task_seconds(rate, kNumbers * bytes, intensity);
+    return task_seconds(rate, kNumbers * cache_number_bytes(format), intensity);
   };
   const auto at = [&](const model::RatePoint& point) {
     return seconds(*narrow, kept, point.intensity) * kWorthIt >

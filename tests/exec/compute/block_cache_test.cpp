@@ -13,6 +13,7 @@
 #include "model/base/error.hpp"
 #include "model/graph/cache_copies.hpp"
 #include "tests/exec/compute/compute_fixture.hpp"
+#include "tests/exec/weights/weights_support.hpp"
 #include "tests/support/storage_fixture.hpp"
 
 namespace tandem::exec::block_cache_test {
@@ -96,14 +97,10 @@ class Twins {
   void write(std::int32_t sequence, std::int32_t position) {
     Position all;
     for_heads(sequence, [&](const CachedHead& head) {
-      std::vector<float> key(static_cast<std::size_t>(head_dim_));
-      for (float& x : key) x = next();
-      CHECK(store_key(key.data(), position, head, head_dim_));
-      all.insert(all.end(), key.begin(), key.end());
-      std::vector<float> value(static_cast<std::size_t>(head_dim_));
-      for (float& x : value) x = next();
-      CHECK(store_value(value.data(), position, head, head_dim_));
-      all.insert(all.end(), value.begin(), value.end());
+      CHECK(store_key(numbers().data(), position, head, head_dim_));
+      all.insert(all.end(), row_.begin(), row_.end());
+      CHECK(store_value(numbers().data(), position, head, head_dim_));
+      all.insert(all.end(), row_.begin(), row_.end());
     });
     plain_[static_cast<std::size_t>(sequence)].push_back(std::move(all));
   }
@@ -120,8 +117,14 @@ class Twins {
     return all;
   }
 
-  // Of a few thousand numbers that both types have, one after another.
-  float next() { return next_ = next_ < 2039.0F ? next_ + 1.0F : -2039.0F; }
+  // A row of whole numbers that every type has, as 127 is among each 32: another each time.
+  const std::vector<float>& numbers() {
+    row_.resize(static_cast<std::size_t>(head_dim_));
+    for (float& x : row_) x = next_ = next_ < 126.0F ? next_ + 1.0F : -126.0F;
+    for (std::size_t i = static_cast<std::size_t>(rows_++) % 7; i < row_.size(); i += 32)
+      row_[i] = 127.0F;
+    return row_;
+  }
 
   std::int64_t head_dim_;
   model::LayerRuns layers_;
@@ -131,6 +134,8 @@ class Twins {
   model::CacheCopies copies_;
   int copies_seen_ = 0;
   std::array<std::vector<Position>, kSequences> plain_;
+  std::vector<float> row_;
+  int rows_ = 0;
   float next_ = 0.0F;
 };
 
@@ -178,12 +183,13 @@ void check_logits(const std::vector<std::vector<float>>& got,
 }  // namespace
 
 TEST_CASE("exec/block cache: after any operations every sequence has what it was given") {
-  Transformer t = tiny();
   // All layers and heads, and a device's share of both: layer 1, key/value head 1.
-  for (const auto& [share, format] : {std::pair{whole(t), CacheFormat::f32},
-                                      {whole(t), CacheFormat::f16},
-                                      {model::Share{{1, 2}, {4, 6}, {0, 1}}, CacheFormat::f32}}) {
-    t.cache = format;
+  for (const auto& [share, format] : {std::pair{whole(tiny()), CacheFormat::f32},
+                                      {whole(tiny()), CacheFormat::f16},
+                                      {whole(tiny()), CacheFormat::q8_0},
+                                      {model::Share{{1, 2}, {4, 6}, {0, 1}}, CacheFormat::f32},
+                                      {model::Share{{1, 2}, {4, 6}, {0, 1}}, CacheFormat::q8_0}}) {
+    const Transformer t = testing::with_cache(tiny(), format);
     int copies = 0;
     for (unsigned seed = 0; seed < 12; ++seed) {
       CAPTURE(seed);
@@ -227,17 +233,18 @@ TEST_CASE("exec/block cache: after any operations every sequence has what it was
 }
 
 TEST_CASE("exec/block cache: has the bytes that are predicted, for shares without heads too") {
-  Transformer t = tiny();
+  Transformer t = testing::with_cache(tiny(), CacheFormat::q8_0);
   for (const model::Share& share :
        {whole(t), model::Share{{1, 2}, {4, 6}, {0, 1}}, model::Share{{0, 2}, {3, 3}, {0, 5}}}) {
     t.cache = CacheFormat::f32;
-    const BlockCache cache(t, share, kBlock + 1);
-    CHECK(cache.bytes() == tandem::test::memory_of(t, share, 1, kBlock + 1).kv_cache);
-    CHECK(cache.table().size() == 2);
-    t.cache = CacheFormat::f16;
-    const BlockCache half(t, share, kBlock + 1);
-    CHECK(half.bytes() == tandem::test::memory_of(t, share, 1, kBlock + 1).kv_cache);
-    CHECK(2.0 * half.bytes() == cache.bytes());
+    const double whole_bytes = BlockCache(t, share, kBlock + 1).bytes();
+    for (const CacheFormat format : model::kCacheFormats) {
+      t.cache = format;
+      const BlockCache cache(t, share, kBlock + 1);
+      CHECK(cache.bytes() == tandem::test::memory_of(t, share, 1, kBlock + 1).kv_cache);
+      CHECK(cache.table().size() == 2);
+      CHECK(4.0 * cache.bytes() == whole_bytes * model::cache_number_bytes(format));
+    }
   }
 }
 

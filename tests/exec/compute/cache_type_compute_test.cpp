@@ -1,4 +1,4 @@
-// Keys and values kept in F16: what a device computes with them, keeps and sends.
+// Keys and values kept in narrow types: what a device computes with them, keeps and sends.
 
 #include <doctest/doctest.h>
 
@@ -28,12 +28,21 @@ using model::WireFormat;
 
 constexpr std::int32_t kPrompt = 150;  // three blocks
 
-Transformer geometry(CacheFormat cache) {
-  Transformer t = tiny();
+// `shape`: of whose blocks heads are.
+Transformer geometry(CacheFormat cache, CacheFormat shape) {
+  Transformer t = testing::with_cache(tiny(), shape);
   t.max_context = 256;
   t.cache = cache;
   return t;
 }
+
+Transformer geometry(CacheFormat cache) { return geometry(cache, cache); }
+
+struct Type {
+  CacheFormat format;
+  double error;  // of logits, relative to the largest
+};
+constexpr Type kTypes[] = {{CacheFormat::f16, 1e-3}, {CacheFormat::q8_0, 2e-2}};
 
 std::vector<std::int32_t> prompt_of(const Transformer& t) {
   std::mt19937 random(5);
@@ -84,43 +93,51 @@ struct Large {
 
 }  // namespace
 
-TEST_CASE("exec/cache type: f16 is near f32, and chunks of a prompt change no bit of it") {
-  const Transformer half = geometry(CacheFormat::f16);
-  Compute exact = make(geometry(CacheFormat::f32), whole(half), limits());
-  const std::vector<float> wanted = logits_of(exact, kPrompt);
-  for (const int threads : {1, 2}) {
-    CAPTURE(threads);
-    Compute device = make(half, whole(half), limits(threads));
-    const std::vector<float> logits = logits_of(device, kPrompt);
-    const double error = relative_error(wanted, logits);
-    CAPTURE(error);
-    CHECK(error > 0.0);
-    CHECK(error < 1e-3);
-    for (const std::int32_t chunk : {2, 7, 15, 63, 64, 65, 140, 149}) {
-      CAPTURE(chunk);
-      // Steps of one row and of up to eight add up products in other orders (decision 0004).
-      const std::vector<float> got = logits_of(device, chunk);
-      const std::int32_t last = kPrompt % chunk == 0 ? chunk : kPrompt % chunk;
-      if (last <= 8) {
-        CHECK(relative_error(logits, got) < 1e-3);
-      } else {
-        CHECK(got == logits);
+TEST_CASE("exec/cache type: all are near f32, and chunks of a prompt change no bit of it") {
+  for (const Type& type : kTypes) {
+    CAPTURE(to_string(type.format));
+    const Transformer narrow = geometry(type.format);
+    Compute exact = make(geometry(CacheFormat::f32, type.format), whole(narrow), limits());
+    const std::vector<float> wanted = logits_of(exact, kPrompt);
+    for (const int threads : {1, 2}) {
+      CAPTURE(threads);
+      Compute device = make(narrow, whole(narrow), limits(threads));
+      const std::vector<float> logits = logits_of(device, kPrompt);
+      const double error = relative_error(wanted, logits);
+      CAPTURE(error);
+      CHECK(error > 0.0);
+      CHECK(error < type.error);
+      for (const std::int32_t chunk : {2, 7, 15, 63, 64, 65, 140, 149}) {
+        CAPTURE(chunk);
+        // Steps of one row and of up to eight add up products in other orders (decision 0004).
+        const std::vector<float> got = logits_of(device, chunk);
+        const std::int32_t last = kPrompt % chunk == 0 ? chunk : kPrompt % chunk;
+        if (last <= 8) {
+          CHECK(relative_error(logits, got) < type.error);
+        } else {
+          CHECK(got == logits);
+        }
       }
     }
   }
 }
 
-TEST_CASE("exec/cache type: the cache takes half the memory, all else is as with f32") {
-  const Transformer half = geometry(CacheFormat::f16);
-  const Transformer plain = geometry(CacheFormat::f32);
-  const model::MemoryUse used = make(half, whole(half), limits()).allocated();
-  const model::MemoryUse before = make(plain, whole(plain), limits()).allocated();
-  // 3 blocks of 64 positions, keys and values of 2 layers and 2 heads of 10, 2 bytes each.
-  CHECK(used.kv_cache == 3.0 * 64 * 2 * 2 * 2 * 10 * 2);
-  CHECK(before.kv_cache == 2.0 * used.kv_cache);
-  CHECK(used.weights == before.weights);
-  CHECK(used.activations == before.activations);
-  CHECK(used.buffers == before.buffers);
+TEST_CASE("exec/cache type: the cache takes its type's memory, all else is as with f32") {
+  for (const Type& type : kTypes) {
+    CAPTURE(to_string(type.format));
+    const Transformer narrow = geometry(type.format);
+    const Transformer plain = geometry(CacheFormat::f32, type.format);
+    const model::MemoryUse used = make(narrow, whole(narrow), limits()).allocated();
+    const model::MemoryUse before = make(plain, whole(plain), limits()).allocated();
+    // 3 blocks of 64 positions, keys and values of 2 layers and 2 heads: of 10 numbers, 2 bytes
+    // each, or of 32, 34 bytes together.
+    const double head = type.format == CacheFormat::f16 ? 10.0 * 2 : 34.0;
+    CHECK(used.kv_cache == 3.0 * 64 * 2 * 2 * 2 * head);
+    CHECK(before.kv_cache == 3.0 * 64 * 2 * 2 * 2 * 4 * static_cast<double>(plain.head_dim));
+    CHECK(used.weights == before.weights);
+    CHECK(used.activations == before.activations);
+    CHECK(used.buffers == before.buffers);
+  }
 }
 
 TEST_CASE("exec/cache type: keys and values beyond F16 are as near to f32's as others") {
@@ -139,25 +156,43 @@ TEST_CASE("exec/cache type: keys and values beyond F16 are as near to f32's as o
   CHECK_NOTHROW((void)logits_of(sharp, kPrompt));
 }
 
-TEST_CASE("exec/cache type: what is not finite is an error with layer and position") {
-  for (const auto& [name, what] :
-       {std::pair{WeightName::key, "key"}, std::pair{WeightName::value, "value"}}) {
-    const Transformer t = geometry(CacheFormat::f16);
-    Compute device(
-        t, synthetic_shard(t, whole(t), Large{name, 1, std::numeric_limits<float>::infinity()}),
-        limits());
-    const std::string error = error_of([&] { (void)logits_of(device, kPrompt); });
-    CAPTURE(error);
-    CHECK(has(error, "cache type f16: a " + std::string(what) + " of layer 1 at position 0"));
-    CHECK(has(error, "not finite"));
+TEST_CASE("exec/cache type: what a type cannot keep is an error with layer and position") {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  struct Refused {
+    CacheFormat format;
+    float factor;
+    const char* why;
+  };
+  for (const Refused& refused :
+       {Refused{CacheFormat::f16, kInfinity, "the model's numbers exceed f32"},
+        Refused{CacheFormat::q8_0, kInfinity, "or beyond 8319008"},
+        Refused{CacheFormat::q8_0, 1e12F, "'--cache-type f16' holds it"}}) {
+    for (const auto& [name, what] :
+         {std::pair{WeightName::key, "key"}, std::pair{WeightName::value, "value"}}) {
+      const Transformer t = geometry(refused.format);
+      Compute device(t, synthetic_shard(t, whole(t), Large{name, 1, refused.factor}), limits());
+      const std::string error = error_of([&] { (void)logits_of(device, kPrompt); });
+      CAPTURE(error);
+      CHECK(has(error, "cache type " + std::string(to_string(refused.format)) + ": a " +
+                           std::string(what) + " of layer 1 at position 0"));
+      CHECK(has(error, "not finite"));
+      CHECK(has(error, refused.why));
+    }
   }
 }
 
 TEST_CASE("exec/cache type: keys and values sent on are the same bytes, at whoever has them") {
-  const Transformer t = geometry(CacheFormat::f16);
   const Batch batch{{{0, 0, kPrompt}}};
-  for (const WireFormat wire : model::kWireFormats) {
+  for (const auto& [type, wire] : [] {
+         std::vector<std::pair<CacheFormat, WireFormat>> all;
+         for (const Type& type : kTypes) {
+           for (const WireFormat wire : model::kWireFormats) all.emplace_back(type.format, wire);
+         }
+         return all;
+       }()) {
+    CAPTURE(to_string(type));
     CAPTURE(to_string(wire));
+    const Transformer t = geometry(type);
     Compute first = make(t, whole(t), limits());
     Compute second = make(t, whole(t), limits());
     (void)logits_of(first, kPrompt);
@@ -184,8 +219,8 @@ TEST_CASE("exec/cache type: keys and values sent on are the same bytes, at whoev
     CHECK(captured(second, wire) == bytes);
     CHECK(captured(first, wire) == bytes);
     CHECK(captured(first, WireFormat::f32) == kept);
-    // F16 numbers lose nothing in types that have them.
-    const bool lossless = wire == WireFormat::f32 || wire == WireFormat::f16;
+    // Numbers lose nothing in types that have them.
+    const bool lossless = wire == WireFormat::f32 || to_string(wire) == to_string(type);
     CHECK((kept == before) == lossless);
   }
 }

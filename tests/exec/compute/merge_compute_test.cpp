@@ -145,8 +145,7 @@ TEST_CASE("exec/merge: what two devices hold apart gives what one gives that hol
         CAPTURE(to_string(cache));
         CAPTURE(cap);
         CAPTURE(window);
-        model::Transformer t = testing::small_llama();
-        t.cache = cache;
+        model::Transformer t = testing::with_cache(testing::small_llama(), cache);
         if (cap > 0.0) {  // a family whose scores may be capped
           t.family = model::Family::gemma2;
           t.activation = model::Activation::gelu_tanh;

@@ -33,8 +33,8 @@ struct Blocks {
   Blocks(std::vector<std::int32_t> order, std::int64_t block_positions, std::int64_t head_dim,
          CacheFormat format = CacheFormat::f32)
       : order_(std::move(order)),
-        memory_(order_.size() * static_cast<std::size_t>(block_numbers(block_positions, head_dim) *
-                                                         model::cache_element_bytes(format)),
+        memory_(order_.size() *
+                    static_cast<std::size_t>(block_bytes(format, block_positions, head_dim)),
                 std::byte{0xff}),
         head_{memory_.data(), order_.data(), block_positions, format} {}
   [[nodiscard]] const CachedHead& head() const { return head_; }
@@ -49,7 +49,7 @@ struct Blocks {
 
  private:
   std::vector<std::int32_t> order_;
-  std::vector<std::byte> memory_;  // all bits set: not a number of either type
+  std::vector<std::byte> memory_;  // all bits set: not a number, or a scale that is none
   CachedHead head_;
 };
 
@@ -104,6 +104,29 @@ std::vector<float> as_half(const std::vector<float>& values) {
   return rounded;
 }
 
+// What a head has of the keys and values that it was given, [positions, head_dim] each.
+struct Kept {
+  Kept(const Case& c, const CachedHead& head)
+      : keys(static_cast<std::size_t>((c.past + c.rows) * c.head_dim)), values(keys.size()) {
+    for (std::int64_t p = 0; p < c.past + c.rows; ++p) {
+      load_key(head, p, c.head_dim, keys.data() + p * c.head_dim);
+      load_value(head, p, c.head_dim, values.data() + p * c.head_dim);
+    }
+  }
+  std::vector<float> keys;
+  std::vector<float> values;
+};
+
+Kept kept_of(const Case& c, const std::vector<float>& k, const std::vector<float>& v,
+             CacheFormat format) {
+  const std::int64_t count = (c.past + c.rows + kBlockGranule - 1) / kBlockGranule;
+  const Blocks blocks({0}, count * kBlockGranule, c.head_dim, format);
+  store(c, k, v, blocks.head());
+  return {c, blocks.head()};
+}
+
+// Attention over each type of cache: softmax of whole rows of scores, in double, of the numbers
+// that it keeps, and the bits of F32's sums of them.
 void check(const Case& c) {
   CAPTURE(c.rows);
   CAPTURE(c.group);
@@ -116,25 +139,20 @@ void check(const Case& c) {
   for (float& value : q) value *= c.spread;
   const std::vector<float> k = random_floats(positions * c.head_dim, 5);
   const std::vector<float> v = random_floats(positions * c.head_dim, 6);
-  const Matrix wanted = testing::causal_attention(
-      as_matrix(q, c.rows, c.group * c.head_dim), as_matrix(k, positions, c.head_dim),
-      as_matrix(v, positions, c.head_dim), c.head_dim, c.group, c.past, c.keys);
   // A score's error moves the weights by as much, relatively.
   const double score_error = static_cast<double>(c.spread) * testing::tolerance(c.head_dim);
-  testing::for_every_target([&] {
-    check_close(attended(c, q, k, v), wanted, 2.0 * score_error + testing::tolerance(positions));
-  });
-  // Over F16 the same of the rounded numbers, and the bits of F32's sums of them.
-  const std::vector<float> half_k = as_half(k);
-  const std::vector<float> half_v = as_half(v);
-  const Matrix of_half = testing::causal_attention(
-      as_matrix(q, c.rows, c.group * c.head_dim), as_matrix(half_k, positions, c.head_dim),
-      as_matrix(half_v, positions, c.head_dim), c.head_dim, c.group, c.past, c.keys);
-  testing::for_every_target([&] {
-    const std::vector<float> got = attended(c, q, k, v, CacheFormat::f16);
-    check_close(got, of_half, 2.0 * score_error + testing::tolerance(positions));
-    CHECK(got == attended(c, q, half_k, half_v));
-  });
+  for (const CacheFormat format : testing::caches_of(c.head_dim)) {
+    CAPTURE(to_string(format));
+    const Kept kept = kept_of(c, k, v, format);
+    const Matrix wanted = testing::causal_attention(
+        as_matrix(q, c.rows, c.group * c.head_dim), as_matrix(kept.keys, positions, c.head_dim),
+        as_matrix(kept.values, positions, c.head_dim), c.head_dim, c.group, c.past, c.keys);
+    testing::for_every_target([&] {
+      const std::vector<float> got = attended(c, q, k, v, format);
+      check_close(got, wanted, 2.0 * score_error + testing::tolerance(positions));
+      CHECK(got == attended(c, q, kept.keys, kept.values));
+    });
+  }
 }
 
 }  // namespace
@@ -143,7 +161,7 @@ TEST_CASE("kernels/attention: equals softmax of the whole score row") {
   testing::Sampled taken(11);
   for (const std::int64_t rows : {1, 2, 7, 33}) {
     for (const std::int64_t group : {1, 3, 5, 8, 13}) {
-      for (const std::int64_t head_dim : {2, 6, 16, 64, 80, 100}) {
+      for (const std::int64_t head_dim : {2, 6, 16, 32, 64, 80, 96, 100}) {
         for (const std::int64_t past : {0, 1, 15, 16, 63, 64, 131}) {
           if (taken()) check({rows, group, head_dim, past});
         }
@@ -211,11 +229,11 @@ TEST_CASE("kernels/attention: large scores neither overflow nor vanish") {
 }
 
 TEST_CASE("kernels/attention: memory of positions that are not attended is not used") {
-  const auto q = random_floats(48, 1);
-  const auto k = random_floats(std::int64_t{100} * 16, 2);
-  const Case c{1, 3, 16, 99, {70, 1 << 30}};
+  const auto q = random_floats(96, 1);
+  const auto k = random_floats(std::int64_t{100} * 32, 2);
+  const Case c{1, 3, 32, 99, {70, 1 << 30}};
   for (const CacheFormat format : model::kCacheFormats) {
-    const Blocks blocks({1, 0}, kBlockGranule, 16, format);
+    const Blocks blocks({1, 0}, kBlockGranule, 32, format);
     store(c, k, k, blocks.head(), 70);
     const std::vector<float> y = attended(c, q, blocks.head());
     CHECK(std::ranges::none_of(y, [](float value) { return std::isnan(value); }));
@@ -225,7 +243,7 @@ TEST_CASE("kernels/attention: memory of positions that are not attended is not u
 TEST_CASE("kernels/cached row: what was stored comes back as the type has it") {
   constexpr std::int64_t kDim = 6;
   const std::vector<float> row{1.0F / 3.0F, -65504.0F, 65519.996F, 0x1p-25F, -0x1.8p-24F, 2049.0F};
-  for (const CacheFormat format : model::kCacheFormats) {
+  for (const CacheFormat format : {CacheFormat::f32, CacheFormat::f16}) {
     const Blocks blocks({0, 1}, kBlockGranule, kDim, format);
     const std::vector<float> wanted = format == CacheFormat::f32 ? row : as_half(row);
     for (const std::int64_t position : {0, 15, 16, 63, 64, 127}) {
@@ -281,23 +299,18 @@ TEST_CASE("kernels/cached row: what exceeds F16 is scaled, and attention has the
     store(c, k, v, head);
     CHECK((scales.value > 1.0F) == (large > 65519.0F));
     CHECK(std::exp2(std::round(std::log2(scales.value))) == scales.value);
-    std::vector<float> kept_k(count);
-    std::vector<float> kept_v(count);
-    for (std::int64_t p = 0; p < positions; ++p) {
-      load_key(head, p, c.head_dim, kept_k.data() + p * c.head_dim);
-      load_value(head, p, c.head_dim, kept_v.data() + p * c.head_dim);
-    }
+    const Kept kept(c, head);
     for (std::size_t i = 0; i < count; ++i) {
       // Half a step of F16, and half of its smallest one where it was scaled after that.
       const auto error = [](float kept, float stored, float scale) {
         return std::abs(kept - stored) <= std::abs(stored) * 0x1p-11F + scale * 0x1p-25F;
       };
-      CHECK(error(kept_k[i], k[i], scales.key));
-      INFO(i, " ", kept_v[i], " ", v[i], " ", scales.value);
-      CHECK(error(kept_v[i], v[i], scales.value));
+      CHECK(error(kept.keys[i], k[i], scales.key));
+      INFO(i, " ", kept.values[i], " ", v[i], " ", scales.value);
+      CHECK(error(kept.values[i], v[i], scales.value));
     }
     const Blocks whole({1, 2, 0}, kBlockGranule, c.head_dim);
-    store(c, kept_k, kept_v, whole.head());
+    store(c, kept.keys, kept.values, whole.head());
     testing::for_every_target([&] { CHECK(attended(c, q, head) == attended(c, q, whole.head())); });
   }
 }

@@ -51,10 +51,9 @@ class Head {
         queries_(scaled(random_floats(c.rows * stride(), seed), c.spread)),
         order_(static_cast<std::size_t>((c.positions() + exec::kBlockGranule - 1) /
                                         exec::kBlockGranule)),
-        memory_(order_.size() *
-                    static_cast<std::size_t>(exec::block_numbers(exec::kBlockGranule, c.head_dim) *
-                                             model::cache_element_bytes(format)),
-                std::byte{0xff}) {  // not a number of either type
+        memory_(order_.size() * static_cast<std::size_t>(
+                                    exec::block_bytes(format, exec::kBlockGranule, c.head_dim)),
+                std::byte{0xff}) {  // not a number, or a scale that is none
     std::iota(order_.rbegin(), order_.rend(), 0);
     const std::vector<float> keys = random_floats(c.positions() * c.head_dim, seed + 1);
     const std::vector<float> values = random_floats(c.positions() * c.head_dim, seed + 2);
@@ -149,13 +148,15 @@ void for_heads(const Body& body) {
       {3, 5, 12, 130, {0, 1 << 30}, 70, 1.5F, 0.3F},  // with a window and a scale
       {2, 13, 100, 131, {17, 64}},                    // some of the keys
       {3, 4, 32, 129, {130, 132}},                    // of which not every row sees one
+      {2, 9, 96, 131, {17, 90}, 40},
+      {4, 3, 32, 90, {0, 1 << 30}, 0, 2.0F, 0.3F},
       {2, 3, 10, 129, {100, 131}, 5},
       {1, 2, 64, 200, {0, 1 << 30}, 0, 0.0F, 0.0F, 100.0F},
       {9, 2, 8, 60, {0, 1 << 30}, 0, 0.0F, 0.0F, 1.0F, false},   // without a causal mask
       {9, 2, 8, 60, {0, 1 << 30}, 12, 0.0F, 0.0F, 1.0F, false},  // with a window
   };
   for (const AttentionCase& c : cases) {
-    for (const CacheFormat format : model::kCacheFormats) {
+    for (const CacheFormat format : testing::caches_of(c.head_dim)) {
       for (const std::uint32_t seed : kSeeds) {
         CAPTURE(c.rows);
         CAPTURE(c.group);

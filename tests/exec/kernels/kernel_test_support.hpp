@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/kernels/targets.hpp"
+#include "model/transformer/cache_format.hpp"
 #include "tests/support/reference_transformer.hpp"
 
 // After targets.hpp, which says what the kernels are compiled for.
@@ -30,6 +31,15 @@ void for_every_target(const Body& body) {
     hwy::SetSupportedTargetsForTest(0);
   }
   hwy::GetChosenTarget().DeInit();
+}
+
+// The types of cache that heads of `head_dim` may be kept in: whole blocks.
+inline std::vector<model::CacheFormat> caches_of(std::int64_t head_dim) {
+  std::vector<model::CacheFormat> caches;
+  for (const model::CacheFormat format : model::kCacheFormats) {
+    if (head_dim % block_of(format).elements == 0) caches.push_back(format);
+  }
+  return caches;
 }
 
 // Uniform in [-1, 1).

@@ -11,7 +11,6 @@
 
 #include "exec/kernels/attention.hpp"
 #include "exec/kernels/cached_row.hpp"
-#include "exec/weights/formats/convert.hpp"
 #include "tests/exec/kernels/kernel_test_support.hpp"
 
 namespace tandem::exec::merge_test {
@@ -37,27 +36,21 @@ struct Given {
   explicit Given(const Case& of)
       : c(of),
         q(random_floats(c.rows * c.width(), 4)),
-        k(stored(random_floats(c.positions() * c.head_dim, 5))),
-        v(stored(random_floats(c.positions() * c.head_dim, 6))),
+        k(random_floats(c.positions() * c.head_dim, 5)),
+        v(random_floats(c.positions() * c.head_dim, 6)),
         order(static_cast<std::size_t>((c.positions() + kBlockGranule - 1) / kBlockGranule)),
-        memory(order.size() * static_cast<std::size_t>(block_numbers(kBlockGranule, c.head_dim) *
-                                                       model::cache_element_bytes(c.format)),
+        memory(order.size() *
+                   static_cast<std::size_t>(block_bytes(c.format, kBlockGranule, c.head_dim)),
                std::byte{0xff}) {
     std::iota(order.rbegin(), order.rend(), 0);
     for (std::int64_t p = 0; p < c.positions(); ++p) {
       REQUIRE(store_key(k.data() + p * c.head_dim, p, head(), c.head_dim));
       REQUIRE(store_value(v.data() + p * c.head_dim, p, head(), c.head_dim));
+      load_key(head(), p, c.head_dim, k.data() + p * c.head_dim);
+      load_value(head(), p, c.head_dim, v.data() + p * c.head_dim);
     }
   }
   [[nodiscard]] CachedHead head() { return {memory.data(), order.data(), kBlockGranule, c.format}; }
-  [[nodiscard]] std::vector<float> stored(const std::vector<float>& values) const {
-    if (c.format == CacheFormat::f32) return values;
-    std::vector<float> rounded(values.size());
-    std::vector<std::byte> bits(2 * values.size());
-    from_f32(model::DType::f16, values, bits);
-    to_f32(model::DType::f16, bits, rounded);
-    return rounded;
-  }
 
   Case c;
   std::vector<float> q, k, v;
@@ -168,6 +161,8 @@ const std::vector<Case>& cases() {
       {3, 5, 12, 130, 70, 1.5F},  // both
       {6, 4, 16, 140, 0, 0.0F, CacheFormat::f16},
       {2, 2, 10, 65, 30, 3.0F, CacheFormat::f16},
+      {6, 4, 64, 140, 0, 0.0F, CacheFormat::q8_0},
+      {2, 2, 32, 65, 30, 3.0F, CacheFormat::q8_0},
       {9, 2, 8, 60, 0, 0.0F, CacheFormat::f32, false}};  // without a causal mask
   return all;
 }

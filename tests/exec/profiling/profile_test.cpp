@@ -171,7 +171,7 @@ TEST_CASE("profile: without any time a profile still knows prompts, of the first
   ProfileOptions options = quick();
   options.rows = {3, 16, 40};
   options.formats = {model::WeightFormat::bf16};
-  options.half_cache = true;
+  options.caches = {model::CacheFormat::f16, model::CacheFormat::q8_0};
   const model::DeviceProfile hasty = measure_profiles(t, options).front();
   CHECK(hasty.source.find("for lack of time no prompts of 40 tokens or more") != std::string::npos);
   const std::vector<double> expected{1.0, 3.0, 16.0};
@@ -181,8 +181,11 @@ TEST_CASE("profile: without any time a profile still knows prompts, of the first
   CHECK(intensities(rates[static_cast<std::size_t>(model::TaskKind::ffn_up)]) == expected);
   // What is beside attention, too, also over an F16 cache: 16 rows of 2 heads a key/value head.
   CHECK(!rate(hasty, model::TaskKind::score).points.empty());
-  REQUIRE(hasty.half_score.has_value());
-  CHECK(hasty.half_score->points.back().intensity == 32.0);
+  REQUIRE(hasty.caches.size() == 2);
+  for (const model::CacheRates& cache : hasty.caches) {
+    REQUIRE(cache.score.has_value());
+    CHECK(cache.score->points.back().intensity == 32.0);
+  }
 }
 
 TEST_CASE("profile: without any time the head is known of 16 sequences, too") {

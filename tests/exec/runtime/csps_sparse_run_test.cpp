@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/exec/weights/weights_support.hpp"
 #include "tests/support/sampled.hpp"
 #include "tests/support/sparse_runs.hpp"
 
@@ -232,13 +233,18 @@ TEST_CASE("exec/sparse: new tokens that the master computes alone see what those
   }
 }
 
-TEST_CASE("exec/sparse: a cache in F16 is gathered as it is attended to") {
-  model::Transformer half = five_layers();
-  half.cache = model::CacheFormat::f16;
-  const Ran alone = in_order(planned(half, 1, 21, {}));
-  const Ran ran = in_order(planned(half, 3, 21, planner::SparseRequest{.levels = 2, .drop = 0.0}));
-  CHECK(ran.tokens == alone.tokens);
-  CHECK(apart(ran.logits, alone.logits) < 1e-3);
+TEST_CASE("exec/sparse: a narrow cache is gathered as it is attended to") {
+  for (const auto& [format, limit] :
+       {std::pair{model::CacheFormat::f16, 1e-3}, {model::CacheFormat::q8_0, 1e-2}}) {
+    CAPTURE(to_string(format));
+    const model::Transformer t = testing::with_cache(five_layers(), format);
+    const Ran alone = in_order(planned(t, 1, 21, {}));
+    const planner::Plan plan = planned(t, 3, 21, planner::SparseRequest{.levels = 2, .drop = 0.0});
+    const Ran ran = in_order(plan);
+    CHECK(ran.tokens == alone.tokens);
+    CHECK(apart(ran.logits, alone.logits) < limit);
+    CHECK(executed(plan).sent == predicted_bytes(plan));
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/exec/weights/weights_support.hpp"
 #include "tests/support/sampled.hpp"
 #include "tests/support/sparse_runs.hpp"
 
@@ -224,12 +225,16 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("exec/galaxy sparse: a cache in F16 is gathered as it is attended to") {
-  model::Transformer half = paired();
-  half.cache = model::CacheFormat::f16;
-  const planner::Plan plan = planned(half, 4, 21, SparseRequest{.levels = 3, .drop = 0.5});
-  const Ran ran = in_order(plan);
-  CHECK(apart(ran.logits, wanted_logits(plan, ran.tokens)) < 5e-3);
+TEST_CASE("exec/galaxy sparse: a narrow cache is gathered as it is attended to") {
+  for (const auto& [format, limit] :
+       {std::pair{model::CacheFormat::f16, 5e-3}, {model::CacheFormat::q8_0, 5e-2}}) {
+    CAPTURE(to_string(format));
+    const planner::Plan plan = planned(testing::with_cache(paired(), format), 4, 21,
+                                       SparseRequest{.levels = 3, .drop = 0.5});
+    const Ran ran = in_order(plan);
+    CHECK(apart(ran.logits, wanted_logits(plan, ran.tokens)) < limit);
+    CHECK(executed(plan).sent == predicted_bytes(plan));
+  }
 }
 
 }  // namespace

@@ -83,12 +83,25 @@ std::vector<std::pair<const char*, model::Transformer>> models() {
   model::Transformer windowed = capped;
   windowed.window = 6;
   windowed.windowed = {true, false, true};
-  model::Transformer half = testing::eight_heads();
-  half.cache = model::CacheFormat::f16;
+  using testing::with_cache;
   return {{"grouped", testing::eight_heads()},
           {"windowed", windowed},
           {"capped", capped},
-          {"half", half}};
+          {"half", with_cache(testing::eight_heads(), model::CacheFormat::f16)},
+          {"bytes", with_cache(testing::eight_heads(), model::CacheFormat::q8_0)}};
+}
+
+// Of logits. Sums in another order may round a cached number to the other neighbour.
+float limit_of(const model::Transformer& geometry) {
+  switch (geometry.cache) {
+    case model::CacheFormat::f32:
+      break;
+    case model::CacheFormat::f16:
+      return 1e-4F;
+    case model::CacheFormat::q8_0:
+      return 5e-3F;
+  }
+  return 2e-5F;
 }
 
 TEST_CASE("exec/spread: gives one device's logits and tokens, and sends what is predicted") {
@@ -109,9 +122,7 @@ TEST_CASE("exec/spread: gives one device's logits and tokens, and sends what is 
         const planner::Plan plan = planned(geometry, "spread", devices, prompt, room);
         const Ran ran = executed(plan, folder.path());
         CHECK(ran.tokens == tokens);
-        // Sums in another order may round a key to the other neighbour in F16.
-        const bool half = geometry.cache == model::CacheFormat::f16;
-        check_close(ran.logits, wanted, half ? 1e-4F : 2e-5F);
+        check_close(ran.logits, wanted, limit_of(geometry));
         CHECK(ran.sent == predicted_bytes(plan));
       }
     }
@@ -146,8 +157,7 @@ TEST_CASE("exec/spread: uneven parts, and keys and values that move, give one de
           const planner::Plan plan = planned(geometry, "spread", 3, prompt, room, partition, moves);
           const Ran ran = executed(plan, folder.path());
           CHECK(ran.tokens == tokens);
-          const bool half = geometry.cache == model::CacheFormat::f16;
-          check_close(ran.logits, wanted, half ? 1e-4F : 2e-5F);
+          check_close(ran.logits, wanted, limit_of(geometry));
           CHECK(ran.sent == predicted_bytes(plan));
         }
       }
@@ -198,8 +208,7 @@ TEST_CASE("exec/spread: an FFN of new tokens that devices share out gives one de
           plan = planner::with_predicted_memory(std::move(plan));
           const Ran ran = executed(plan, folder.path());
           CHECK(ran.tokens == tokens);
-          const bool half = geometry.cache == model::CacheFormat::f16;
-          check_close(ran.logits, wanted, half ? 1e-4F : 2e-5F);
+          check_close(ran.logits, wanted, limit_of(geometry));
           CHECK(ran.sent == predicted_bytes(plan));
         }
       }

@@ -67,7 +67,7 @@ std::vector<Message> one_of_each() {
                 .disk_bytes = std::uint64_t{1} << 40U},
           ProfileOrder{.model = "{}",
                        .formats = {"q8_0", "q4_k"},
-                       .half_cache = true,
+                       .caches = {"f16", "q8_0"},
                        .milliseconds = 25'000,
                        .measure = true},
           LinkOrder{.peer = 2, .name = "phone", .address = "10.0.0.7:7700"},

@@ -125,6 +125,14 @@ inline model::Transformer in_blocks(model::Transformer t, model::WeightFormat fo
   return t;
 }
 
+// `t` with a cache in `format`, and heads of whole blocks of it.
+inline model::Transformer with_cache(model::Transformer t, model::CacheFormat format) {
+  t.cache = format;
+  const std::int64_t block = block_of(format).elements;
+  t.head_dim = (t.head_dim + block - 1) / block * block;
+  return t;
+}
+
 inline model::Share whole_share(const model::Transformer& t) {
   return {{0, static_cast<std::int32_t>(t.layers)},
           {0, static_cast<std::int32_t>(t.heads)},

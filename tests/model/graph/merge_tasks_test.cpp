@@ -198,7 +198,7 @@ TEST_CASE("model/merge: takes the time that its own rate says, which old profile
     }
     Work half = work;
     half.format = rated_as(CacheFormat::f16);
-    profile.half_score.reset();
+    profile.caches.front().score.reset();
     const std::string message = test::error_of(
         [&] { (void)CostModel(t, {profile}).compute_time(0, TaskKind::score, half); });
     CHECK(message.find("'score' over a cache in f16") != std::string::npos);

@@ -196,6 +196,14 @@ TEST_CASE("model/latent attention: the cache keeps rank + rotated numbers a toke
     some.heads = {};
     CHECK(cache_block_bytes(t, some) == 0);
   }
+  SUBCASE("in q8_0 it is whole blocks") {
+    t.cache = CacheFormat::q8_0;
+    t.validate();
+    CHECK(cache_block_bytes(t, whole) == (512 + 64) / 32 * 34 * 61 * kCacheBlock);
+    t.latent->rotated = 72;
+    t.head_dim = t.latent->plain + t.latent->rotated;
+    CHECK(test::error_of([&] { t.validate(); }).find("the latent row is 584") != std::string::npos);
+  }
   SUBCASE("an indexer keeps one key more") {
     Transformer sparse = test::named_model("deepseek-v3.2");
     sparse.cache = CacheFormat::f16;

@@ -88,7 +88,7 @@ TEST_CASE("planner/default types: a profile without the cache's rate makes f32 i
   planner::Request request = request_of("tensor", WeightFormat::q8_0);
   CHECK(planner::default_cache_remark(request, {}).empty());
   request.profiles[1].source = "some machine";
-  request.profiles[1].half_attend.reset();
+  request.profiles[1].caches.clear();
   CHECK(planner::with_default_types(request).model.cache == CacheFormat::f32);
   CHECK(planner::with_default_types(request).wire == WireFormat::bf16);
   CHECK(planner::default_cache_remark(request, {}).find("'some machine'") != std::string::npos);
@@ -141,7 +141,9 @@ TEST_CASE("planner/cache axis: f32 is taken where attention over f16 is measurab
     CAPTURE(factor);
     planner::Request request = request_of("tensor", WeightFormat::q8_0);
     for (model::DeviceProfile& profile : request.profiles) {
-      for (model::RatePoint& point : profile.half_attend->points) point.seconds_per_byte *= factor;
+      for (model::CacheRates& cache : profile.caches) {
+        for (model::RatePoint& point : cache.attend.points) point.seconds_per_byte *= factor;
+      }
     }
     const planner::Found made = found(request);
     REQUIRE(made.plan() != nullptr);

@@ -1,12 +1,13 @@
-#include "exec/kernels/cached_row.hpp"
+// Rows of caches in F32 and F16.
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <span>
-#include <stdexcept>
 
+#include "exec/kernels/cache_kernels.hpp"
 #include "exec/weights/formats/convert.hpp"
 
 namespace tandem::exec {
@@ -18,9 +19,7 @@ using Halves = std::array<Half, kMaxHeadDim>;
 // Where the key of a position begins; its numbers are kPanel apart.
 template <class Number>
 Number* key_of(const CachedHead& cache, std::int64_t position, std::int64_t head_dim) {
-  const std::int64_t in_block = position % cache.block_positions;
-  return cache.block<Number>(position, head_dim) + in_block / kPanel * kPanel * head_dim +
-         in_block % kPanel;
+  return cache.panel<Number>(position, head_dim) + position % kPanel;
 }
 
 template <class Number>
@@ -110,59 +109,53 @@ void load(const Half* halves, std::int64_t head_dim, float scale, float* row) {
 
 }  // namespace
 
-bool store_key(const float* row, std::int64_t position, const CachedHead& cache,
-               std::int64_t head_dim) {
-  switch (cache.format) {
-    case model::CacheFormat::f32:
-      scatter(row, head_dim, key_of<float>(cache, position, head_dim));
-      return true;
-    case model::CacheFormat::f16: {
-      Halves halves;
-      const bool finite =
-          round_to_fit(row, head_dim, cache, keys_of(cache, head_dim), halves.data());
-      scatter(halves.data(), head_dim, key_of<Half>(cache, position, head_dim));
-      return finite;
-    }
-  }
-  throw std::logic_error("cache format out of range");
+bool store_key_f32(const float* row, std::int64_t position, const CachedHead& cache,
+                   std::int64_t head_dim) {
+  scatter(row, head_dim, key_of<float>(cache, position, head_dim));
+  return true;
 }
 
-bool store_value(const float* row, std::int64_t position, const CachedHead& cache,
-                 std::int64_t head_dim) {
-  switch (cache.format) {
-    case model::CacheFormat::f32:
-      std::copy_n(row, head_dim, cache.value<float>(position, head_dim));
-      return true;
-    case model::CacheFormat::f16:
-      return round_to_fit(row, head_dim, cache, values_of(cache, head_dim),
-                          cache.value<Half>(position, head_dim));
-  }
-  throw std::logic_error("cache format out of range");
+bool store_value_f32(const float* row, std::int64_t position, const CachedHead& cache,
+                     std::int64_t head_dim) {
+  std::copy_n(row, head_dim, cache.value<float>(position, head_dim));
+  return true;
 }
 
-void load_key(const CachedHead& cache, std::int64_t position, std::int64_t head_dim, float* row) {
-  switch (cache.format) {
-    case model::CacheFormat::f32:
-      return gather(key_of<const float>(cache, position, head_dim), head_dim, row);
-    case model::CacheFormat::f16: {
-      Halves halves;
-      gather(key_of<const Half>(cache, position, head_dim), head_dim, halves.data());
-      return load(halves.data(), head_dim, scale_of(keys_of(cache, head_dim)), row);
-    }
-  }
-  throw std::logic_error("cache format out of range");
+void load_key_f32(const CachedHead& cache, std::int64_t position, std::int64_t head_dim,
+                  float* row) {
+  gather(key_of<const float>(cache, position, head_dim), head_dim, row);
 }
 
-void load_value(const CachedHead& cache, std::int64_t position, std::int64_t head_dim, float* row) {
-  switch (cache.format) {
-    case model::CacheFormat::f32:
-      std::copy_n(cache.value<const float>(position, head_dim), head_dim, row);
-      return;
-    case model::CacheFormat::f16:
-      return load(cache.value<const Half>(position, head_dim), head_dim,
-                  scale_of(values_of(cache, head_dim)), row);
-  }
-  throw std::logic_error("cache format out of range");
+void load_value_f32(const CachedHead& cache, std::int64_t position, std::int64_t head_dim,
+                    float* row) {
+  std::copy_n(cache.value<const float>(position, head_dim), head_dim, row);
+}
+
+bool store_key_f16(const float* row, std::int64_t position, const CachedHead& cache,
+                   std::int64_t head_dim) {
+  Halves halves;
+  const bool finite = round_to_fit(row, head_dim, cache, keys_of(cache, head_dim), halves.data());
+  scatter(halves.data(), head_dim, key_of<Half>(cache, position, head_dim));
+  return finite;
+}
+
+bool store_value_f16(const float* row, std::int64_t position, const CachedHead& cache,
+                     std::int64_t head_dim) {
+  return round_to_fit(row, head_dim, cache, values_of(cache, head_dim),
+                      cache.value<Half>(position, head_dim));
+}
+
+void load_key_f16(const CachedHead& cache, std::int64_t position, std::int64_t head_dim,
+                  float* row) {
+  Halves halves;
+  gather(key_of<const Half>(cache, position, head_dim), head_dim, halves.data());
+  load(halves.data(), head_dim, scale_of(keys_of(cache, head_dim)), row);
+}
+
+void load_value_f16(const CachedHead& cache, std::int64_t position, std::int64_t head_dim,
+                    float* row) {
+  load(cache.value<const Half>(position, head_dim), head_dim, scale_of(values_of(cache, head_dim)),
+       row);
 }
 
 }  // namespace tandem::exec

@@ -1,0 +1,42 @@
+// Attention over a cache in F32.
+
+#include "exec/kernels/attention.hpp"
+#include "exec/kernels/cache_kernels.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "exec/kernels/attention_f32.cpp"
+#include "exec/kernels/targets.hpp"
+// clang-format off
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+#include "exec/kernels/attention_over-inl.hpp"
+#include "exec/kernels/key_weights-inl.hpp"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tandem::exec::HWY_NAMESPACE {
+namespace {
+
+void attend_f32(const Attention& a) { attend_over<float>(a); }
+
+void weigh_keys_f32(const Attention& a, float* sums, std::int64_t stride) {
+  weigh_keys_over<float>(a, sums, stride);
+}
+
+}  // namespace
+}  // namespace tandem::exec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tandem::exec {
+
+HWY_EXPORT(attend_f32);
+void attend_f32(const Attention& a) { HWY_DYNAMIC_DISPATCH(attend_f32)(a); }
+
+HWY_EXPORT(weigh_keys_f32);
+void weigh_keys_f32(const Attention& a, float* sums, std::int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(weigh_keys_f32)(a, sums, stride);
+}
+
+}  // namespace tandem::exec
+#endif
