@@ -41,13 +41,11 @@ Syntax chat_syntax() {
           "speed and length, /exit leaves. Ctrl-C stops an answer. Exit code 3, with the reason,\n"
           "if there is too little memory.",
       .positionals = {"[plan.json]"},
-      .flags = {
-          {"system", "TEXT", "what the model is to be [nothing]"},
-          {"new-tokens", "N", "most tokens of an answer [512, or what memory allows]"},
-          {"temperature", "X", "0 takes the likeliest token [0]"},
-          {"top-k", "N", "with --temperature: from the N likeliest [all]"},
-          {"top-p", "X", "with --temperature: from the likeliest of this total probability [1]"},
-          {"seed", "S", "of the first answer's sampling, then S + 1 ... [0]"}}};
+      .flags = {{"system", "TEXT", "what the model is to be [nothing]"},
+                {"new-tokens", "N", "most tokens of an answer [512, or what memory allows]"},
+                {"seed", "S", "of the first answer's sampling, then S + 1 ... [0]"}}};
+  const std::vector<Flag> sampling = sampling_flags();
+  syntax.flags.insert(syntax.flags.end() - 1, sampling.begin(), sampling.end());
   const std::vector<Flag> more = service_flags();
   syntax.flags.insert(syntax.flags.begin(), more.begin(), more.end());
   return syntax;
@@ -206,7 +204,7 @@ class Conversation {
     } catch (const Error& error) {
       out_ << '(' << error.what() << ")\n";
     }
-    if (sample_.temperature > 0.0) ++sample_.seed;
+    if (sample_.sampling.temperature > 0.0) ++sample_.sampling.seed;
   }
 
   // Prints the answer as it comes, and returns it.
@@ -270,11 +268,7 @@ planner::InferenceRequest sample_of(const Options& options) {
   constexpr std::int64_t kUsual = 512;
   planner::InferenceRequest sample{.id = "chat"};
   sample.new_tokens = options.integer_or("new-tokens", kUsual, 1, 1 << 30);
-  const exec::SamplingOptions sampling = sampling_of(options);
-  sample.temperature = sampling.temperature;
-  sample.top_p = sampling.top_p;
-  sample.top_k = sampling.top_k;
-  sample.seed = sampling.seed;
+  sample.sampling = sampling_of(options);
   return sample;
 }
 

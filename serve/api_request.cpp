@@ -65,14 +65,14 @@ class Parameters {
                        " to " + std::to_string(most));
     return value->get<std::int64_t>();
   }
-  // `text` names the range.
-  [[nodiscard]] double number(const std::string& name, double fallback, bool (*good)(double),
-                              const std::string& text) {
+  // Reads a number of sampling, if it is there.
+  void read(const planner::SamplingNumber& number, planner::Sampling& sampling) {
+    const std::string name(number.name);
     const Given* const value = find(name);
-    if (value == nullptr) return fallback;
-    if (!value->is_number() || !good(value->get<double>()))
-      refuse(name, shown(*value) + ", expected " + text);
-    return value->get<double>();
+    if (value == nullptr) return;
+    if (!value->is_number() || !number.allows(value->get<double>()))
+      refuse(name, shown(*value) + ", expected " + std::string(number.expected));
+    sampling.*number.value = value->get<double>();
   }
   [[nodiscard]] bool boolean(const std::string& name) {
     const Given* const value = find(name);
@@ -180,18 +180,14 @@ std::vector<std::string> stops_of(Parameters& parameters) {
 // What both kinds of requests have.
 ApiRequest common(Parameters& parameters) {
   constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
-  constexpr double kMostTemperature = 100.0;
   ApiRequest request;
   if (const Given* const model = parameters.find("model"))
     request.model = parameters.text("model", *model);
   request.max_tokens = parameters.integer("max_tokens", 1, kMostTokens);
-  request.temperature = parameters.number(
-      "temperature", 1.0, [](double x) { return x >= 0.0 && x <= kMostTemperature; },
-      "0 (the likeliest token) to 100");
-  request.top_p = parameters.number(
-      "top_p", 1.0, [](double x) { return x > 0.0 && x <= 1.0; }, "above 0 and at most 1");
+  for (const planner::SamplingNumber& number : planner::sampling_numbers())
+    parameters.read(number, request.sampling);
   // Of both 0 and -1 clients mean all.
-  request.top_k = std::max<std::int64_t>(
+  request.sampling.top_k = std::max<std::int64_t>(
       0, parameters.integer("top_k", -1, std::numeric_limits<std::int32_t>::max()).value_or(0));
   if (const auto seed = parameters.integer("seed", std::numeric_limits<std::int64_t>::min(),
                                            std::numeric_limits<std::int64_t>::max()))
@@ -212,10 +208,6 @@ ApiRequest common(Parameters& parameters) {
   if (const Given* const user = parameters.find("user"))
     static_cast<void>(parameters.text("user", *user));
   parameters.neutral("n", 1);
-  parameters.neutral("presence_penalty", 0);
-  parameters.neutral("frequency_penalty", 0);
-  parameters.neutral("min_p", 0);
-  parameters.neutral("repetition_penalty", 1);
   parameters.neutral("logit_bias", Given::object());
   parameters.neutral("store", false);
   return request;

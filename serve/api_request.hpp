@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/tokenizer/chat/chat_template.hpp"
+#include "planner/plan/sampling.hpp"
 
 namespace tandem::serve {
 
@@ -29,12 +30,10 @@ struct ApiRequest {
   std::vector<exec::ChatMessage> messages{};  // of a chat
   // Of a text completion: a text or its tokens.
   std::variant<std::string, std::vector<std::int32_t>> prompt{};
-  std::string model{};                       // empty: not named
-  std::optional<std::int64_t> max_tokens{};  // absent: the server's usual limit
-  double temperature = 1.0;
-  double top_p = 1.0;
-  std::int64_t top_k = 0;               // 0: all
-  std::optional<std::uint64_t> seed{};  // absent: a random one
+  std::string model{};                             // empty: not named
+  std::optional<std::int64_t> max_tokens{};        // absent: the server's usual limit
+  planner::Sampling sampling{.temperature = 1.0};  // without the seed
+  std::optional<std::uint64_t> seed{};             // absent: a random one
   std::vector<std::string> stops{};
   bool streams = false;
   bool includes_usage = false;  // a stream ends with the usage

@@ -235,17 +235,13 @@ planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
   request.prompt_tokens = std::ssize(request.prompt_ids);
   request.new_tokens = asked.max_tokens.value_or(
       std::max<std::int64_t>(1, desk_->usual_tokens(request.prompt_tokens)));
-  request.temperature = asked.temperature;
-  if (asked.temperature > 0.0) {  // else the likeliest token, whatever these are
-    request.top_p = asked.top_p;
-    request.top_k = asked.top_k;
-    request.seed = asked.seed.value_or(random_());
-  }
+  request.sampling = asked.sampling;
+  if (asked.sampling.temperature > 0.0) request.sampling.seed = asked.seed.value_or(random_());
   try {
     desk_->check(request);
   } catch (const Error& error) {
     const bool too_long = request.limit() > desk_->most_tokens(request.prompt_tokens);
-    throw ApiError(400, error.what(), too_long ? subject : "temperature",
+    throw ApiError(400, error.what(), too_long ? subject : "",
                    too_long ? "context_length_exceeded" : "");
   }
   for (const std::int32_t id : request.prompt_ids) {

@@ -45,15 +45,11 @@ void RequestDesk::check(const planner::InferenceRequest& request) const {
                 "for fewer tokens");
   }
   planner::check_capacity({&request, 1}, limits_.chunk, limits_.capacity);
-  const SamplingOptions sampling{.temperature = request.temperature,
-                                 .top_p = request.top_p,
-                                 .seed = request.seed,
-                                 .top_k = request.top_k};
-  static_cast<void>(Sampler(sampling));
-  if (limits_.candidates > 0 && !decided_by(sampling, limits_.candidates))
-    throw Error("temperature: the plan's devices send the best " +
-                std::to_string(limits_.candidates) +
-                " of their logits, expected temperature 0 or a top_k of at most that");
+  planner::check_sampling(request.sampling);
+  if (limits_.candidates == 0) return;
+  if (const std::string why = undecided_by(request.sampling, limits_.candidates); !why.empty())
+    throw Error("the plan's devices send the best " + std::to_string(limits_.candidates) +
+                " of their logits, but sampling " + why);
 }
 
 std::size_t RequestDesk::submit(planner::InferenceRequest request, std::vector<std::string> stops,

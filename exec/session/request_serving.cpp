@@ -28,10 +28,7 @@ RequestServing::RequestServing(const ServeOptions& options, std::vector<std::int
 }
 
 void RequestServing::add(planner::InferenceRequest request) {
-  Sampler sampler(SamplingOptions{.temperature = request.temperature,
-                                  .top_p = request.top_p,
-                                  .seed = request.seed,
-                                  .top_k = request.top_k});
+  Sampler sampler(request.sampling, request.prompt_ids);
   requests_.emplace(added_++, std::make_shared<Request>(
                                   Request{.request = std::move(request), .sampler = sampler}));
 }

@@ -38,7 +38,8 @@ TEST_CASE("serve/request: all parameters of a chat") {
       R"( {"role": "assistant", "content": "c"}],)"
       R"( "max_completion_tokens": 7, "temperature": 0.5, "top_p": 0.9, "top_k": 40, "seed": -3,)"
       R"( "stop": ["x", "yz"], "stream": true, "stream_options": {"include_usage": true},)"
-      R"( "n": 1, "presence_penalty": 0.0, "logprobs": false, "user": "u", "tools": null,)"
+      R"( "n": 1, "presence_penalty": -0.5, "frequency_penalty": 2, "repetition_penalty": 1.5,)"
+      R"( "min_p": 0.25, "logprobs": false, "user": "u", "tools": null,)"
       R"( "response_format": {"type": "text"}})");
   CHECK(request.is_chat);
   REQUIRE(request.messages.size() == 3);
@@ -47,16 +48,20 @@ TEST_CASE("serve/request: all parameters of a chat") {
   CHECK(request.messages[2].role == "assistant");
   CHECK(request.model == "m");
   CHECK(request.max_tokens == 7);
-  CHECK(request.temperature == 0.5);
-  CHECK(request.top_p == 0.9);
-  CHECK(request.top_k == 40);
+  CHECK(request.sampling.temperature == 0.5);
+  CHECK(request.sampling.top_p == 0.9);
+  CHECK(request.sampling.top_k == 40);
+  CHECK(request.sampling.presence_penalty == -0.5);
+  CHECK(request.sampling.frequency_penalty == 2.0);
+  CHECK(request.sampling.repetition_penalty == 1.5);
+  CHECK(request.sampling.min_p == 0.25);
   CHECK(request.seed == static_cast<std::uint64_t>(-3));
   CHECK(request.stops == std::vector<std::string>{"x", "yz"});
   CHECK(request.streams);
   CHECK(request.includes_usage);
   const ApiRequest least = serve::parse_chat_request(chat_with(""));
-  CHECK(least.temperature == 1.0);
-  CHECK(least.top_p == 1.0);
+  CHECK(least.sampling.temperature == 1.0);
+  CHECK(least.sampling.top_p == 1.0);
   CHECK_FALSE(least.max_tokens);
   CHECK_FALSE(least.seed);
   CHECK_FALSE(least.streams);
@@ -71,7 +76,7 @@ TEST_CASE("serve/request: values that change nothing are accepted") {
         R"("tools": [], "tool_choice": "auto")"}) {
     CAPTURE(more);
     const ApiRequest request = serve::parse_chat_request(chat_with(more));
-    CHECK(request.top_k == 0);
+    CHECK(request.sampling.top_k == 0);
     CHECK_FALSE(request.includes_usage);
   }
 }
@@ -96,10 +101,10 @@ TEST_CASE("serve/request: what is unknown, unsupported or out of range is refuse
            {R"("n": 2)", "n"},
            {R"("logprobs": true)", "logprobs"},
            {R"("top_logprobs": 3)", "top_logprobs"},
-           {R"("presence_penalty": 0.5)", "presence_penalty"},
-           {R"("frequency_penalty": -1)", "frequency_penalty"},
-           {R"("repetition_penalty": 1.1)", "repetition_penalty"},
-           {R"("min_p": 0.1)", "min_p"},
+           {R"("presence_penalty": 2.5)", "presence_penalty"},
+           {R"("frequency_penalty": -3)", "frequency_penalty"},
+           {R"("repetition_penalty": 0)", "repetition_penalty"},
+           {R"("min_p": 1.5)", "min_p"},
            {R"("logit_bias": {"5": 1})", "logit_bias"},
            {R"("tools": [{"type": "function"}])", "tools"},
            {R"("response_format": {"type": "json_object"})", "response_format"},

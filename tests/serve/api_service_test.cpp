@@ -213,6 +213,25 @@ TEST_CASE("serve/api: answers are what a run alone generates, whole and streamed
   json given{{"prompt", ids}, {"max_tokens", 9}, {"temperature", 0.8}, {"top_p", 0.9}, {"seed", 5}};
   CHECK(ask(serving.port(), post_text(kText, given.dump())).json()["choices"][0]["text"] ==
         home.text_alone(ids, 9, {.temperature = 0.8, .top_p = 0.9, .seed = 5}));
+  // All samplers; and penalties of greedy sampling.
+  for (const double temperature : {0.0, 0.9}) {
+    const exec::SamplingOptions sampling{.temperature = temperature,
+                                         .seed = 5,
+                                         .min_p = 0.05,
+                                         .repetition_penalty = 1.25,
+                                         .presence_penalty = 0.5,
+                                         .frequency_penalty = 0.25};
+    given = {{"prompt", ids},
+             {"max_tokens", 24},
+             {"temperature", temperature},
+             {"seed", 5},
+             {"min_p", 0.05},
+             {"repetition_penalty", 1.25},
+             {"presence_penalty", 0.5},
+             {"frequency_penalty", 0.25}};
+    CHECK(ask(serving.port(), post_text(kText, given.dump())).json()["choices"][0]["text"] ==
+          home.text_alone(ids, 24, sampling));
+  }
   // A stop text.
   const std::string stop = expected.substr(expected.size() / 2, 3);
   json stopping = completion(kPrompt, 12);
