@@ -212,11 +212,15 @@ class Conversation {
     const auto parts = std::make_shared<Answer>();
     statistics_ = {.prompt_tokens = request.prompt_tokens};
     const Clock::time_point begin = Clock::now();
-    const std::size_t number = desk_.submit(
-        std::move(request), {}, [parts](const exec::AnswerPart& part) { parts->add(part); });
+    const std::size_t number =
+        desk_.submit({.request = std::move(request)}, {},
+                     [parts](const exec::AnswerPart& part) { parts->add(part); });
     signals_.on_interrupt([this, parts, number] {
       desk_.cancel(number);
-      parts->add({.text = {}, .is_last = true, .finish = exec::Finish::stop, .tokens = -1});
+      exec::AnswerPart end;
+      end.is_last = true;
+      end.tokens = -1;
+      parts->add(end);
     });
     std::string text;
     exec::AnswerPart part;

@@ -231,9 +231,11 @@ ApiRequest parse_chat_request(std::string_view body) {
   if (tokens && request.max_tokens && tokens != request.max_tokens)
     refuse("max_tokens", "differs from 'max_completion_tokens'; give one");
   if (tokens) request.max_tokens = tokens;
-  parameters.neutral("logprobs", false);
+  const bool logprobs = parameters.boolean("logprobs");
+  const std::int64_t best = parameters.integer("top_logprobs", 0, 20).value_or(0);
+  if (best > 0 && !logprobs) refuse("top_logprobs", "expected with \"logprobs\": true only");
+  if (logprobs) request.logprobs = static_cast<std::size_t>(best);
   parameters.neutral("tools", Given::array());
-  parameters.neutral("top_logprobs", 0);
   parameters.neutral("parallel_tool_calls", true);
   // Without tools none is called.
   if (const Given* const choice = parameters.find("tool_choice");
@@ -248,6 +250,8 @@ ApiRequest parse_completion_request(std::string_view body) {
   Parameters parameters(body);
   ApiRequest request = common(parameters);
   request.prompt = prompt_of(parameters.at("prompt"));
+  if (const auto logprobs = parameters.integer("logprobs", 0, 5))
+    request.logprobs = static_cast<std::size_t>(*logprobs);
   parameters.neutral("best_of", 1);
   parameters.neutral("echo", false);
   parameters.neutral("suffix", "");

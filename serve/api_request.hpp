@@ -2,6 +2,7 @@
 
 // Requests of OpenAI's API: chat and text completions.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -35,12 +36,14 @@ struct ApiRequest {
   planner::Sampling sampling{.temperature = 1.0};  // without the seed
   std::optional<std::uint64_t> seed{};             // absent: a random one
   std::vector<std::string> stops{};
+  // Log-probabilities of each token, and of this number of likeliest ones; absent: none.
+  std::optional<std::size_t> logprobs{};
   bool streams = false;
   bool includes_usage = false;  // a stream ends with the usage
 };
 
 // Parses the body of /v1/chat/completions. Parameters that have no effect at the value that they
-// have (n: 1, logprobs: false, ...) are accepted. Throws ApiError 400 naming the parameter for any
+// have (n: 1, store: false, ...) are accepted. Throws ApiError 400 naming the parameter for any
 // other that is unknown or not supported, and for values out of range.
 [[nodiscard]] ApiRequest parse_chat_request(std::string_view body);
 // The same for /v1/completions.

@@ -10,6 +10,8 @@
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
 #include "serve/access.hpp"
+#include "serve/answer_writer.hpp"
+#include "serve/api_answer.hpp"
 #include "serve/page_files.hpp"
 
 namespace tandem::serve {
@@ -64,10 +66,7 @@ HttpAnswer error_answer(const ApiError& error) {
 struct ApiService::Exchange {
   std::shared_ptr<HttpReply> reply;
   std::optional<std::size_t> number;  // at the desk
-  AnswerHead head;
-  Usage usage;
-  bool streams = false;
-  std::string text;  // of an answer that is not streamed
+  std::optional<AnswerWriter> writer;
   ClusterBoard::Clock::time_point arrival = ClusterBoard::Clock::now();
   ClusterBoard::Clock::time_point first_token;
   exec::RequestDesk::Counts at_arrival;
@@ -187,7 +186,7 @@ void ApiService::prepare(const HttpRequest& request, const std::weak_ptr<Exchang
                                                   ? parse_chat_request(request.body)
                                                   : parse_completion_request(request.body));
     if (weak.expired()) return;
-    auto prepared_request = std::make_shared<planner::InferenceRequest>(prepared(*asked));
+    auto prepared_request = std::make_shared<exec::LiveRequest>(prepared(*asked));
     server_->post([this, weak, asked, prepared_request] {
       if (const auto own = weak.lock())
         submit(own, std::move(*asked), std::move(*prepared_request));
@@ -201,13 +200,14 @@ void ApiService::prepare(const HttpRequest& request, const std::weak_ptr<Exchang
   }
 }
 
-planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
+exec::LiveRequest ApiService::prepared(const ApiRequest& asked) {
   if (!asked.model.empty() && asked.model != options_.model)
     throw ApiError(404,
                    "the model '" + model::one_line(asked.model, 100) +
                        "' does not exist, expected '" + options_.model + "'",
                    "model", "model_not_found");
-  planner::InferenceRequest request{.id = "request"};
+  exec::LiveRequest live{.request = {.id = "request"}, .logprobs = asked.logprobs};
+  planner::InferenceRequest& request = live.request;
   const std::string subject = asked.is_chat ? "messages" : "prompt";
   // So long a text has more tokens than fit; to make them would take long.
   const std::uint64_t most_bytes =
@@ -238,7 +238,7 @@ planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
   request.sampling = asked.sampling;
   if (asked.sampling.temperature > 0.0) request.sampling.seed = asked.seed.value_or(random_());
   try {
-    desk_->check(request);
+    desk_->check(live);
   } catch (const Error& error) {
     const bool too_long = request.limit() > desk_->most_tokens(request.prompt_tokens);
     throw ApiError(400, error.what(), too_long ? subject : "",
@@ -251,36 +251,38 @@ planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
                          std::to_string(options_.vocabulary),
                      subject);
   }
-  return request;
+  return live;
 }
 
 void ApiService::submit(const std::shared_ptr<Exchange>& exchange, ApiRequest asked,
-                        planner::InferenceRequest request) {
-  exchange->streams = asked.streams;
-  exchange->usage.prompt_tokens = request.prompt_tokens;
-  exchange->head = {.id = (asked.is_chat ? "chatcmpl-" : "cmpl-") + std::to_string(started_) + "-" +
-                          std::to_string(++answers_),
-                    .created = now_s(),
-                    .model = options_.model,
-                    .is_chat = asked.is_chat,
-                    .includes_usage = asked.includes_usage};
+                        exec::LiveRequest request) {
+  exchange->writer.emplace(
+      AnswerWriter::Form{.head = {.id = (asked.is_chat ? "chatcmpl-" : "cmpl-") +
+                                        std::to_string(started_) + "-" + std::to_string(++answers_),
+                                  .created = now_s(),
+                                  .model = options_.model,
+                                  .is_chat = asked.is_chat,
+                                  .includes_usage = asked.includes_usage},
+                         .prompt_tokens = request.request.prompt_tokens,
+                         .streams = asked.streams},
+      *tokenizer_, exchange->reply);
+  const auto take = [this, weak = std::weak_ptr(exchange)](const exec::AnswerPart& part) {
+    server_->post([this, weak, part] {
+      const auto own = weak.lock();
+      if (!own) return;
+      measure(*own, part);
+      own->writer->take(0, part);
+    });
+  };
   try {
-    exchange->number =
-        desk_->submit(std::move(request), std::move(asked.stops),
-                      [this, weak = std::weak_ptr(exchange)](const exec::AnswerPart& part) {
-                        server_->post([this, weak, part] {
-                          if (const auto own = weak.lock()) take(*own, part);
-                        });
-                      });
+    exchange->number = desk_->submit(std::move(request), std::move(asked.stops), take);
     exchange->at_arrival = desk_->counts();
   } catch (const exec::DeskFull& full) {
     return refuse(*exchange->reply, ApiError(429, full.what(), "", "server_overloaded"));
   } catch (const exec::DeskClosed& closed) {
     return refuse(*exchange->reply, ApiError(503, closed.what()));
   }
-  if (!exchange->streams) return;
-  exchange->reply->begin_events();
-  if (exchange->head.is_chat) exchange->reply->event(role_json(exchange->head));
+  exchange->writer->begin();
 }
 
 void ApiService::measure(Exchange& exchange, const exec::AnswerPart& part) {
@@ -295,7 +297,7 @@ void ApiService::measure(Exchange& exchange, const exec::AnswerPart& part) {
   };
   const auto& before = exchange.at_arrival;
   RequestTimes times{
-      .prompt_tokens = exchange.usage.prompt_tokens,
+      .prompt_tokens = exchange.writer->prompt_tokens(),
       .new_tokens = part.tokens,
       .ttft_s = seconds(exchange.first_token - exchange.arrival),
       .shared = before.under_way > 1 || desk_->counts().submitted > before.submitted};
@@ -303,32 +305,6 @@ void ApiService::measure(Exchange& exchange, const exec::AnswerPart& part) {
     times.token_latency_s =
         seconds(now - exchange.first_token) / static_cast<double>(part.tokens - 1);
   board_->add_request(times);
-}
-
-void ApiService::take(Exchange& exchange, const exec::AnswerPart& part) {
-  HttpReply& reply = *exchange.reply;
-  measure(exchange, part);
-  exchange.usage.completion_tokens = part.tokens;
-  const bool failed = part.is_last && part.finish == exec::Finish::failed;
-  const char* const reason = part.finish == exec::Finish::stop ? "stop" : "length";
-  if (!exchange.streams) {
-    exchange.text += part.text;
-    if (failed)
-      reply.send(error_answer(ApiError(503, part.failure)));
-    else if (part.is_last)
-      reply.send({.body = answer_json(exchange.head, exchange.text, reason, exchange.usage)});
-    return;
-  }
-  if (!part.text.empty()) reply.event(text_json(exchange.head, part.text));
-  if (!part.is_last) return;
-  if (failed) {
-    reply.event(error_json(503, part.failure));
-    return reply.fail();
-  }
-  reply.event(end_json(exchange.head, reason));
-  if (exchange.head.includes_usage) reply.event(usage_json(exchange.head, exchange.usage));
-  reply.event("[DONE]");
-  reply.end();
 }
 
 // In the text format of Prometheus, by the names of vLLM where it has the same.

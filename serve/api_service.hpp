@@ -15,7 +15,6 @@
 #include "exec/serve/request_desk.hpp"
 #include "exec/tokenizer/chat/model_chat.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
-#include "serve/api_answer.hpp"
 #include "serve/api_request.hpp"
 #include "serve/cluster_board.hpp"
 #include "serve/http_exchange.hpp"
@@ -62,10 +61,9 @@ class ApiService final : public HttpHandler {
   // On the thread of prompts: reads the request and hands it to the server's thread.
   void prepare(const HttpRequest& request, const std::weak_ptr<Exchange>& weak);
   // On the thread of prompts: the request that the desk serves. Throws ApiError.
-  [[nodiscard]] planner::InferenceRequest prepared(const ApiRequest& asked);
+  [[nodiscard]] exec::LiveRequest prepared(const ApiRequest& asked);
   void submit(const std::shared_ptr<Exchange>& exchange, ApiRequest asked,
-              planner::InferenceRequest request);
-  void take(Exchange& exchange, const exec::AnswerPart& part);
+              exec::LiveRequest request);
   void measure(Exchange& exchange, const exec::AnswerPart& part);
   static void refuse(HttpReply& reply, const ApiError& error);
   [[nodiscard]] std::string metrics() const;

@@ -7,4 +7,5 @@ tandem_tests(
     serve/api_service_test.cpp
     serve/http_server_test.cpp
     serve/page_test.cpp
+    serve/token_entry_test.cpp
   LIBRARIES tandem::serve nlohmann_json::nlohmann_json)

@@ -95,12 +95,34 @@ TEST_CASE("serve/request: a text completion's prompt is a text or its tokens") {
     CHECK(error_of(bad, false).param == "prompt");
 }
 
+TEST_CASE("serve/request: log-probabilities of chats and of text completions") {
+  const auto of_chat = [](const char* more) {
+    return serve::parse_chat_request(chat_with(more)).logprobs;
+  };
+  CHECK_FALSE(of_chat(""));
+  CHECK_FALSE(of_chat(R"("logprobs": false)"));
+  CHECK(of_chat(R"("logprobs": true)") == 0U);
+  CHECK(of_chat(R"("logprobs": true, "top_logprobs": 20)") == 20U);
+  const auto of_text = [](const std::string& more) {
+    return serve::parse_completion_request(R"({"prompt": "a")" + more + "}").logprobs;
+  };
+  CHECK_FALSE(of_text(""));
+  CHECK_FALSE(of_text(R"(, "logprobs": null)"));
+  CHECK(of_text(R"(, "logprobs": 0)") == 0U);
+  CHECK(of_text(R"(, "logprobs": 5)") == 5U);
+  for (const char* const bad :
+       {R"({"prompt": "a", "logprobs": 6})", R"({"prompt": "a", "logprobs": true})",
+        R"({"prompt": "a", "logprobs": 1, "top_logprobs": 2})"})
+    CHECK(error_of(bad, false).status == 400);
+}
+
 TEST_CASE("serve/request: what is unknown, unsupported or out of range is refused by name") {
   for (const auto& [more, param] : std::vector<std::pair<std::string, std::string>>{
            {R"("frobnicate": 1)", "frobnicate"},
            {R"("n": 2)", "n"},
-           {R"("logprobs": true)", "logprobs"},
+           {R"("logprobs": 3)", "logprobs"},
            {R"("top_logprobs": 3)", "top_logprobs"},
+           {R"("logprobs": true, "top_logprobs": 21)", "top_logprobs"},
            {R"("presence_penalty": 2.5)", "presence_penalty"},
            {R"("frequency_penalty": -3)", "frequency_penalty"},
            {R"("repetition_penalty": 0)", "repetition_penalty"},
