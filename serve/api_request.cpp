@@ -18,6 +18,7 @@ using Given = nlohmann::json;  // what a client sent
 
 constexpr std::size_t kMostMessages = 4096;
 constexpr std::size_t kMostStops = 4;
+constexpr std::int64_t kMostChoices = 128;  // as OpenAI's
 constexpr std::size_t kMostStopBytes = 256;
 constexpr std::size_t kShown = 60;
 
@@ -207,7 +208,10 @@ ApiRequest common(Parameters& parameters) {
   // A name of the user for the server's records, of which there are none.
   if (const Given* const user = parameters.find("user"))
     static_cast<void>(parameters.text("user", *user));
-  parameters.neutral("n", 1);
+  request.choices = parameters.integer("n", 1, kMostChoices).value_or(1);
+  if (request.choices > 1 && request.sampling.temperature == 0.0)
+    refuse("n", std::to_string(request.choices) +
+                    " at temperature 0, where all answers are equal; expected 1, or a temperature");
   parameters.neutral("logit_bias", Given::object());
   parameters.neutral("store", false);
   return request;
@@ -252,7 +256,8 @@ ApiRequest parse_completion_request(std::string_view body) {
   request.prompt = prompt_of(parameters.at("prompt"));
   if (const auto logprobs = parameters.integer("logprobs", 0, 5))
     request.logprobs = static_cast<std::size_t>(*logprobs);
-  parameters.neutral("best_of", 1);
+  // The best of as many answers as are returned are all of them.
+  parameters.neutral("best_of", request.choices);
   parameters.neutral("echo", false);
   parameters.neutral("suffix", "");
   parameters.settle();

@@ -35,6 +35,7 @@ struct ApiRequest {
   std::optional<std::int64_t> max_tokens{};        // absent: the server's usual limit
   planner::Sampling sampling{.temperature = 1.0};  // without the seed
   std::optional<std::uint64_t> seed{};             // absent: a random one
+  std::int64_t choices = 1;                        // independent answers
   std::vector<std::string> stops{};
   // Log-probabilities of each token, and of this number of likeliest ones; absent: none.
   std::optional<std::size_t> logprobs{};
@@ -43,8 +44,8 @@ struct ApiRequest {
 };
 
 // Parses the body of /v1/chat/completions. Parameters that have no effect at the value that they
-// have (n: 1, store: false, ...) are accepted. Throws ApiError 400 naming the parameter for any
-// other that is unknown or not supported, and for values out of range.
+// have (suffix: "", store: false, ...) are accepted. Throws ApiError 400 naming the parameter for
+// any other that is unknown or not supported, and for values out of range.
 [[nodiscard]] ApiRequest parse_chat_request(std::string_view body);
 // The same for /v1/completions.
 [[nodiscard]] ApiRequest parse_completion_request(std::string_view body);

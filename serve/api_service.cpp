@@ -65,10 +65,10 @@ HttpAnswer error_answer(const ApiError& error) {
 // A request with its answer. Used on the server's thread only.
 struct ApiService::Exchange {
   std::shared_ptr<HttpReply> reply;
-  std::optional<std::size_t> number;  // at the desk
+  std::vector<std::size_t> numbers;  // of its choices, at the desk
   std::optional<AnswerWriter> writer;
   ClusterBoard::Clock::time_point arrival = ClusterBoard::Clock::now();
-  ClusterBoard::Clock::time_point first_token;
+  std::vector<ClusterBoard::Clock::time_point> first_tokens;  // of its choices
   exec::RequestDesk::Counts at_arrival;
 };
 
@@ -170,7 +170,7 @@ void ApiService::complete(HttpRequest request, std::shared_ptr<HttpReply> reply)
   auto exchange = std::make_shared<Exchange>();
   exchange->reply = std::move(reply);
   exchange->reply->when_gone([this, exchange] {
-    if (exchange->number) desk_->cancel(*exchange->number);
+    for (const std::size_t number : exchange->numbers) desk_->cancel(number);
   });
   asio::post(prompts_, [this, request = std::move(request), weak = std::weak_ptr(exchange)] {
     prepare(request, weak);
@@ -188,8 +188,7 @@ void ApiService::prepare(const HttpRequest& request, const std::weak_ptr<Exchang
     if (weak.expired()) return;
     auto prepared_request = std::make_shared<exec::LiveRequest>(prepared(*asked));
     server_->post([this, weak, asked, prepared_request] {
-      if (const auto own = weak.lock())
-        submit(own, std::move(*asked), std::move(*prepared_request));
+      if (const auto own = weak.lock()) submit(own, *asked, *prepared_request);
     });
   } catch (const std::exception& fault) {
     const auto* const known = dynamic_cast<const ApiError*>(&fault);
@@ -244,6 +243,12 @@ exec::LiveRequest ApiService::prepared(const ApiRequest& asked) {
     throw ApiError(400, error.what(), too_long ? subject : "",
                    too_long ? "context_length_exceeded" : "");
   }
+  if (static_cast<std::size_t>(asked.choices) > desk_->most_requests())
+    throw ApiError(400,
+                   "'n': " + std::to_string(asked.choices) + ", expected at most " +
+                       std::to_string(desk_->most_requests()) +
+                       ", the requests that this server takes at once",
+                   "n");
   for (const std::int32_t id : request.prompt_ids) {
     if (id >= options_.vocabulary)
       throw ApiError(400,
@@ -254,43 +259,55 @@ exec::LiveRequest ApiService::prepared(const ApiRequest& asked) {
   return live;
 }
 
-void ApiService::submit(const std::shared_ptr<Exchange>& exchange, ApiRequest asked,
-                        exec::LiveRequest request) {
-  exchange->writer.emplace(
-      AnswerWriter::Form{.head = {.id = (asked.is_chat ? "chatcmpl-" : "cmpl-") +
-                                        std::to_string(started_) + "-" + std::to_string(++answers_),
-                                  .created = now_s(),
-                                  .model = options_.model,
-                                  .is_chat = asked.is_chat,
-                                  .includes_usage = asked.includes_usage},
-                         .prompt_tokens = request.request.prompt_tokens,
-                         .streams = asked.streams},
-      *tokenizer_, exchange->reply);
-  const auto take = [this, weak = std::weak_ptr(exchange)](const exec::AnswerPart& part) {
-    server_->post([this, weak, part] {
-      const auto own = weak.lock();
-      if (!own) return;
-      measure(*own, part);
-      own->writer->take(0, part);
-    });
+void ApiService::submit(const std::shared_ptr<Exchange>& exchange, const ApiRequest& asked,
+                        const exec::LiveRequest& request) {
+  const auto choices = static_cast<std::size_t>(asked.choices);
+  AnswerWriter::Form form{
+      .prompt_tokens = request.request.prompt_tokens, .choices = choices, .streams = asked.streams};
+  form.head = {.id = (asked.is_chat ? "chatcmpl-" : "cmpl-") + std::to_string(started_) + "-" +
+                     std::to_string(++answers_),
+               .created = now_s(),
+               .model = options_.model,
+               .is_chat = asked.is_chat,
+               .includes_usage = asked.includes_usage};
+  exchange->writer.emplace(std::move(form), *tokenizer_, exchange->reply);
+  exchange->first_tokens.resize(choices);
+  const auto take = [this, weak = std::weak_ptr(exchange)](std::size_t choice) {
+    return [this, weak, choice](const exec::AnswerPart& part) {
+      server_->post([this, weak, choice, part] {
+        const auto own = weak.lock();
+        if (!own) return;
+        measure(*own, choice, part);
+        own->writer->take(choice, part);
+      });
+    };
+  };
+  const auto refuse_all = [&](const ApiError& error) {
+    for (const std::size_t number : exchange->numbers) desk_->cancel(number);
+    refuse(*exchange->reply, error);
   };
   try {
-    exchange->number = desk_->submit(std::move(request), std::move(asked.stops), take);
+    // Their seeds are those of samples: seed, seed + 1, ...
+    for (planner::InferenceRequest& one : planner::samples_of(request.request, asked.choices))
+      exchange->numbers.push_back(
+          desk_->submit({.request = std::move(one), .logprobs = request.logprobs}, asked.stops,
+                        take(exchange->numbers.size())));
     exchange->at_arrival = desk_->counts();
   } catch (const exec::DeskFull& full) {
-    return refuse(*exchange->reply, ApiError(429, full.what(), "", "server_overloaded"));
+    return refuse_all(ApiError(429, full.what(), "", "server_overloaded"));
   } catch (const exec::DeskClosed& closed) {
-    return refuse(*exchange->reply, ApiError(503, closed.what()));
+    return refuse_all(ApiError(503, closed.what()));
   }
   exchange->writer->begin();
 }
 
-void ApiService::measure(Exchange& exchange, const exec::AnswerPart& part) {
+void ApiService::measure(Exchange& exchange, std::size_t choice, const exec::AnswerPart& part) {
   const bool failed = part.is_last && part.finish == exec::Finish::failed;
   if (failed || part.tokens == 0) return;
   const ClusterBoard::Clock::time_point now = ClusterBoard::Clock::now();
   board_->add_token(now);
-  if (part.tokens == 1) exchange.first_token = now;
+  ClusterBoard::Clock::time_point& first_token = exchange.first_tokens[choice];
+  if (part.tokens == 1) first_token = now;
   if (!part.is_last) return;
   const auto seconds = [](ClusterBoard::Clock::duration time) {
     return std::chrono::duration<double>(time).count();
@@ -299,11 +316,10 @@ void ApiService::measure(Exchange& exchange, const exec::AnswerPart& part) {
   RequestTimes times{
       .prompt_tokens = exchange.writer->prompt_tokens(),
       .new_tokens = part.tokens,
-      .ttft_s = seconds(exchange.first_token - exchange.arrival),
+      .ttft_s = seconds(first_token - exchange.arrival),
       .shared = before.under_way > 1 || desk_->counts().submitted > before.submitted};
   if (part.tokens > 1)
-    times.token_latency_s =
-        seconds(now - exchange.first_token) / static_cast<double>(part.tokens - 1);
+    times.token_latency_s = seconds(now - first_token) / static_cast<double>(part.tokens - 1);
   board_->add_request(times);
 }
 

@@ -62,9 +62,9 @@ class ApiService final : public HttpHandler {
   void prepare(const HttpRequest& request, const std::weak_ptr<Exchange>& weak);
   // On the thread of prompts: the request that the desk serves. Throws ApiError.
   [[nodiscard]] exec::LiveRequest prepared(const ApiRequest& asked);
-  void submit(const std::shared_ptr<Exchange>& exchange, ApiRequest asked,
-              exec::LiveRequest request);
-  void measure(Exchange& exchange, const exec::AnswerPart& part);
+  void submit(const std::shared_ptr<Exchange>& exchange, const ApiRequest& asked,
+              const exec::LiveRequest& request);
+  void measure(Exchange& exchange, std::size_t choice, const exec::AnswerPart& part);
   static void refuse(HttpReply& reply, const ApiError& error);
   [[nodiscard]] std::string metrics() const;
 

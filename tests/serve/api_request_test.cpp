@@ -38,7 +38,7 @@ TEST_CASE("serve/request: all parameters of a chat") {
       R"( {"role": "assistant", "content": "c"}],)"
       R"( "max_completion_tokens": 7, "temperature": 0.5, "top_p": 0.9, "top_k": 40, "seed": -3,)"
       R"( "stop": ["x", "yz"], "stream": true, "stream_options": {"include_usage": true},)"
-      R"( "n": 1, "presence_penalty": -0.5, "frequency_penalty": 2, "repetition_penalty": 1.5,)"
+      R"( "n": 3, "presence_penalty": -0.5, "frequency_penalty": 2, "repetition_penalty": 1.5,)"
       R"( "min_p": 0.25, "logprobs": false, "user": "u", "tools": null,)"
       R"( "response_format": {"type": "text"}})");
   CHECK(request.is_chat);
@@ -55,6 +55,7 @@ TEST_CASE("serve/request: all parameters of a chat") {
   CHECK(request.sampling.frequency_penalty == 2.0);
   CHECK(request.sampling.repetition_penalty == 1.5);
   CHECK(request.sampling.min_p == 0.25);
+  CHECK(request.choices == 3);
   CHECK(request.seed == static_cast<std::uint64_t>(-3));
   CHECK(request.stops == std::vector<std::string>{"x", "yz"});
   CHECK(request.streams);
@@ -119,7 +120,9 @@ TEST_CASE("serve/request: log-probabilities of chats and of text completions") {
 TEST_CASE("serve/request: what is unknown, unsupported or out of range is refused by name") {
   for (const auto& [more, param] : std::vector<std::pair<std::string, std::string>>{
            {R"("frobnicate": 1)", "frobnicate"},
-           {R"("n": 2)", "n"},
+           {R"("n": 0)", "n"},
+           {R"("n": 129)", "n"},
+           {R"("n": 2, "temperature": 0)", "n"},
            {R"("logprobs": 3)", "logprobs"},
            {R"("top_logprobs": 3)", "top_logprobs"},
            {R"("logprobs": true, "top_logprobs": 21)", "top_logprobs"},

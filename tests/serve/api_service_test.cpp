@@ -167,7 +167,7 @@ struct Streamed {
   bool done = false;
 };
 
-Streamed streamed(const HttpReplyText& reply) {
+Streamed streamed(const HttpReplyText& reply, int index = 0) {
   Streamed all;
   for (const std::string& event : reply.events()) {
     if (event == "[DONE]") {
@@ -178,6 +178,7 @@ Streamed streamed(const HttpReplyText& reply) {
     if (part.contains("usage") && !part["usage"].is_null()) all.usage = part["usage"];
     if (part["choices"].empty()) continue;
     const json& choice = part["choices"][0];
+    if (choice["index"] != index) continue;
     all.text += choice.contains("text") ? choice["text"].get<std::string>()
                                         : choice["delta"].value("content", "");
     if (!choice["finish_reason"].is_null()) all.reason = choice["finish_reason"];
@@ -325,6 +326,51 @@ TEST_CASE("serve/api: log-probabilities are those of a run alone's logits, whole
     CHECK(token["top_logprobs"][0]["logprob"] == token["logprob"]);
     CHECK(token["top_logprobs"][1]["logprob"] <= token["logprob"]);
   }
+}
+
+TEST_CASE("serve/api: several answers to one prompt, of the seeds that follow one another") {
+  const Home home;
+  const Serving serving(home, /*queue=*/2);
+  const auto ids = home.tokenizer->encode(kPrompt, exec::WrittenTokens::text);
+  json body = completion(kPrompt, 12);
+  body.update({{"n", 4}, {"temperature", 1.2}, {"seed", 30}, {"logprobs", 0}});
+  const json answer = ask(serving.port(), post_text(kText, body.dump())).json();
+  REQUIRE(answer["choices"].size() == 4);
+  std::size_t tokens = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const json& choice = answer["choices"][i];
+    CHECK(choice["index"] == i);
+    CHECK(choice["text"] == home.text_alone(ids, 12, {.temperature = 1.2, .seed = 30 + i}));
+    tokens += choice["logprobs"]["tokens"].size();
+  }
+  CHECK(answer["choices"][0]["text"] != answer["choices"][1]["text"]);
+  CHECK(answer["usage"]["prompt_tokens"] == ids.size());
+  CHECK(answer["usage"]["completion_tokens"] == tokens);
+  body["stream"] = true;
+  body["stream_options"] = {{"include_usage", true}};
+  const auto reply = ask(serving.port(), post_text(kText, body.dump()));
+  for (int i = 0; i < 4; ++i) {
+    CAPTURE(i);
+    const Streamed all = streamed(reply, i);
+    CHECK(all.text == answer["choices"][static_cast<std::size_t>(i)]["text"]);
+    CHECK(all.reason == answer["choices"][static_cast<std::size_t>(i)]["finish_reason"]);
+    CHECK(all.usage == answer["usage"]);
+  }
+  // More than can ever be open; and all end when the client goes.
+  const auto most = static_cast<int>(serving.desk.most_requests());
+  body["n"] = most + 1;
+  CHECK(ask(serving.port(), post_text(kText, body.dump())).json()["error"]["param"] == "n");
+  body["n"] = most;
+  body["max_tokens"] = 900;
+  {
+    HttpClient client(serving.port());
+    client.send(post_text(kText, body.dump()));
+    CHECK(client.read_some());
+    // All or none: those that are taken end with the one that is refused.
+    const auto full = ask(serving.port(), post_text(kText, body.dump()));
+    CHECK((full.status == 429 || full.status == 200));  // unless some have ended
+  }
+  CHECK(serving.soon([&] { return serving.desk.counts().under_way == 0; }));
 }
 
 TEST_CASE("serve/api: a chat is rendered by the model's template, users' special tokens are text") {
