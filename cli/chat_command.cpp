@@ -1,5 +1,7 @@
 // tandem chat: a conversation in the terminal.
 
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -130,6 +132,15 @@ class ChatSignals {
   bool has_terminal_ = false;
   std::jthread thread_;
 };
+
+// Whether a terminal's user has typed Ctrl-D as the next thing to be read.
+bool input_has_ended() {
+  if (isatty(STDIN_FILENO) == 0) return false;
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  int bytes = 0;
+  return poll(&input, 1, 0) > 0 && (input.revents & POLLIN) != 0 &&
+         ioctl(STDIN_FILENO, FIONREAD, &bytes) == 0 && bytes == 0;
+}
 
 struct Statistics {
   std::int64_t prompt_tokens = 0;
@@ -279,6 +290,7 @@ planner::InferenceRequest sample_of(const Options& options) {
 }  // namespace
 
 int chat_command(const Arguments& arguments, std::ostream& out) {
+  constexpr std::chrono::milliseconds kTick{50};
   Options options(chat_syntax(), arguments);
   std::atomic<exec::RequestDesk*> open = nullptr;
   // First, as reading a plan begins threads.
@@ -323,11 +335,19 @@ int chat_command(const Arguments& arguments, std::ostream& out) {
                                    changed.notify_all();
                                  }});
   open = &desk;
-  {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return ready; });
+  bool leaves = false;
+  for (std::unique_lock lock(mutex); !changed.wait_for(lock, kTick, [&] { return ready; });) {
+    leaves = leaves || input_has_ended();
+    if (!leaves && !desk.is_closed()) continue;
+    lock.unlock();
+    session.stop("interrupted");  // does not wait for weights that are still being loaded
+    lock.lock();
   }
   signals.on_interrupt(nullptr);
+  if (leaves) {
+    open = nullptr;
+    return 0;
+  }
   if (desk.is_closed()) throw Error(failure.empty() ? "interrupted" : failure);
   LineEditor editor;
   while (const auto line = editor.read("> ")) {

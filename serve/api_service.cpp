@@ -26,6 +26,7 @@ constexpr std::string_view kModels = "/v1/models";
 constexpr std::string_view kHealth = "/health";
 constexpr std::string_view kMetrics = "/metrics";
 constexpr std::string_view kCluster = "/v1/cluster";
+constexpr std::string_view kAll = "*";
 
 bool is_post(std::string_view path) { return path == kChat || path == kText; }
 // What needs no token, as it reveals nothing.
@@ -33,6 +34,13 @@ bool is_open(std::string_view path) { return path == kHealth || find_page_file(p
 bool is_get(std::string_view path) {
   return is_open(path) || path == kModels || path == kMetrics || path == kCluster ||
          path.starts_with(std::string(kModels) + "/");
+}
+
+// The methods of a path, or of the server as a whole; empty: unknown.
+std::string methods_of(std::string_view path) {
+  if (path == kAll) return "GET, HEAD, POST, OPTIONS";
+  if (is_post(path)) return "POST, OPTIONS";
+  return is_get(path) ? "GET, HEAD, OPTIONS" : "";
 }
 
 std::int64_t now_s() {
@@ -99,19 +107,22 @@ bool ApiService::refuses(const HttpHead& head, HttpAnswer& refusal) {
     refusal = error_answer(error);
     return true;
   };
-  if (!is_own_host(head.host, options_.listening))
-    return refused(ApiError(403, "Host '" + model::printable(head.host, 100) +
-                                     "', expected localhost or the address that is listened on"));
-  if (!head.origin.empty() && !is_own_origin(head.origin, options_.listening))
-    return refused(ApiError(403, "Origin '" + model::printable(head.origin, 100) +
-                                     "', expected localhost or the address that is listened on; "
-                                     "pages of other sites may not use this server"));
+  static const std::string kOwn =
+      "', expected localhost, the address that is listened on or a name that '--allow-host' has";
+  if (!is_own_host(head.host, options_.hosts))
+    return refused(ApiError(403, "Host '" + model::printable(head.host, 100) + kOwn));
+  if (!head.origin.empty() && !is_own_origin(head.origin, options_.hosts))
+    return refused(ApiError(403, "Origin '" + model::printable(head.origin, 100) + kOwn +
+                                     "; pages of other sites may not use this server"));
   const std::string path = model::printable(head.path, 100);
-  if (!is_post(head.path) && !is_get(head.path))
+  const bool asks_methods = head.method == "OPTIONS";
+  const std::string methods = methods_of(head.path);
+  if (methods.empty() || (head.path == kAll && !asks_methods))
     return refused(ApiError(404, "path '" + path + "', expected " + std::string(kChat) + ", " +
                                      std::string(kText) + ", " + std::string(kModels) + ", " +
                                      std::string(kCluster) + ", " + std::string(kMetrics) + ", " +
                                      std::string(kHealth) + " or / (the page)"));
+  if (asks_methods) return false;
   if (!is_open(head.path) && !options_.token.empty() && !bears(head.authorization, options_.token))
     return refused(ApiError(
         401, "expected the header 'Authorization: Bearer TOKEN' with the token of this server", "",
@@ -120,7 +131,7 @@ bool ApiService::refuses(const HttpHead& head, HttpAnswer& refusal) {
   if (is_post(head.path) ? head.method != "POST" : !get) {
     refused(ApiError(405, "method " + model::printable(head.method, 20) + " of " + path +
                               ", expected " + (is_post(head.path) ? "POST" : "GET")));
-    refusal.headers = is_post(head.path) ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n";
+    refusal.headers = "Allow: " + methods + "\r\n";
     return true;
   }
   if (is_post(head.path) && !is_json(head.content_type))
@@ -134,6 +145,9 @@ void ApiService::refuse(HttpReply& reply, const ApiError& error) {
 }
 
 void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+  if (request.method == "OPTIONS")
+    return reply->send(
+        {.status = 204, .body = {}, .headers = "Allow: " + methods_of(request.path) + "\r\n"});
   if (is_post(request.path)) return complete(std::move(request), std::move(reply));
   if (request.path == kHealth) {
     return reply->send({.status = ready_ ? 200U : 503U,

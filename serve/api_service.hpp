@@ -15,6 +15,7 @@
 #include "exec/serve/request_desk.hpp"
 #include "exec/tokenizer/chat/model_chat.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
+#include "serve/access.hpp"
 #include "serve/api_request.hpp"
 #include "serve/cluster_board.hpp"
 #include "serve/http_exchange.hpp"
@@ -23,9 +24,9 @@
 namespace tandem::serve {
 
 struct ApiOptions {
-  std::string model{};      // its name in the API
-  std::string listening{};  // the host that is listened on
-  std::string token{};      // which clients must bear; empty: none
+  std::string model{};  // its name in the API
+  OwnHosts hosts{};     // by which it may be asked
+  std::string token{};  // which clients must bear; empty: none
   exec::ModelChat chat{};
   std::int64_t vocabulary = 0;  // ids below this are tokens
   // Requests whose prompts wait to be read; more are refused.

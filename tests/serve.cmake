@@ -7,5 +7,7 @@ tandem_tests(
     serve/api_service_test.cpp
     serve/http_server_test.cpp
     serve/page_test.cpp
+    serve/request_target_test.cpp
+    serve/tls_test.cpp
     serve/token_entry_test.cpp
-  LIBRARIES tandem::serve nlohmann_json::nlohmann_json)
+  LIBRARIES tandem::serve OpenSSL::SSL nlohmann_json::nlohmann_json)

@@ -104,7 +104,7 @@ struct Serving {
                .devices = "this machine"},
               prediction),
         api({.model = "tiny",
-             .listening = "127.0.0.1",
+             .hosts = {.listening = "127.0.0.1"},
              .token = token,
              .chat = exec::read_model_chat(home.weights()),
              .vocabulary = home.model.vocab,
@@ -289,7 +289,7 @@ TEST_CASE("serve/api: log-probabilities are those of a run alone's logits, whole
     CHECK(all["text_offset"][i] == joined.size());
     if (!token.starts_with("token_id:")) joined += token;
   }
-  CHECK(joined == answer["choices"][0]["text"]);
+  CHECK(answer["choices"][0]["text"] == joined);
   // The temperature changes the choice, not the distribution that is reported: the same first one.
   json warm = body;
   warm["temperature"] = 1.5;
@@ -471,6 +471,31 @@ TEST_CASE("serve/api: what is refused, with the status and the error of the API"
         "context_length_exceeded");
   refused(post_text("/v1/embeddings", good), 404, "/v1/embeddings");
   refused("GET /v1/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "expected POST");
+  // An absolute URI names the host itself.
+  refused("GET http://evil.example/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", 403,
+          "Host 'evil.example'");
+  CHECK(
+      ask(serving.port(), "GET http://localhost:1/v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+          .status == 200);
+  refused("GET localhost HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "request target");
+  refused("GET * HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "path '*'");
+  CHECK(
+      ask(serving.port(), "PUT /health HTTP/1.1\r\nHost: localhost\r\n\r\n").headers.at("allow") ==
+      "GET, HEAD, OPTIONS");
+  for (const auto& [path, methods] :
+       std::vector<std::pair<std::string, std::string>>{{"*", "GET, HEAD, POST, OPTIONS"},
+                                                        {kText, "POST, OPTIONS"},
+                                                        {"/", "GET, HEAD, OPTIONS"}}) {
+    HttpClient client(serving.port());
+    client.send("OPTIONS " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    const auto reply = client.reply(/*has_body=*/false);
+    CHECK(reply.status == 204);
+    CHECK(reply.headers.at("allow") == methods);
+    CHECK_FALSE(reply.headers.contains("content-length"));
+    client.send(get_text("/health"));  // the connection goes on
+    CHECK(client.reply().status == 200);
+  }
+  refused("OPTIONS /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "/nothing");
   refused(
       "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
       "Content-Length: 2\r\n\r\n{}",
