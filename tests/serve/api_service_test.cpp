@@ -5,189 +5,34 @@
 
 #include <doctest/doctest.h>
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <future>
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "exec/serve/live_session.hpp"
-#include "exec/weights/model_folder.hpp"
-#include "exec/weights/source/weight_source.hpp"
-#include "planner/search/local_plan.hpp"
-#include "planner/serving/local_service.hpp"
-#include "serve/http_server.hpp"
-#include "tests/exec/weights/weights_support.hpp"
 #include "tests/serve/held_tokenizer.hpp"
 #include "tests/serve/http_client.hpp"
-#include "tests/support/source_tree.hpp"
+#include "tests/serve/service_bench.hpp"
 
 namespace tandem::test::api_service_test {
 namespace {
 
 using nlohmann::json;
 using testing::ask;
+using testing::completion;
 using testing::get_text;
+using testing::Home;
 using testing::HttpClient;
-using testing::HttpReplyText;
+using testing::kChat;
+using testing::kPrompt;
+using testing::kText;
 using testing::post_text;
-
-constexpr const char* kChat = "/v1/chat/completions";
-constexpr const char* kText = "/v1/completions";
-
-model::Transformer tiny_model(const std::filesystem::path& weights) {
-  model::Transformer transformer = exec::read_geometry(weights);
-  transformer.formats =
-      exec::stored_formats(*exec::open_weights(weights, transformer), transformer);
-  return transformer;
-}
-
-// A copy of tandem-tiny with a chat template.
-struct Home {
-  Home() {
-    std::filesystem::copy(testing::in_sources("scenarios/models/tandem-tiny"), weights(),
-                          std::filesystem::copy_options::recursive);
-    std::ofstream(weights() / "chat_template.jinja")
-        << "<s>{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}Answer:";
-    model = tiny_model(weights());
-    tokenizer = exec::load_tokenizer(weights(), model);
-  }
-  [[nodiscard]] std::filesystem::path weights() const { return folder.path() / "tiny"; }
-  // The tokens of a run alone.
-  [[nodiscard]] std::vector<std::int32_t> alone(std::vector<std::int32_t> prompt,
-                                                std::int64_t tokens,
-                                                const exec::SamplingOptions& sampling = {}) const {
-    const auto plan = std::get<planner::Plan>(planner::plan_here(
-        model, {.prompt_tokens = std::ssize(prompt), .new_tokens = tokens}, model::Bytes{4e9}));
-    exec::ExecuteOptions options;
-    options.weights = weights();
-    options.cache_dir = folder.path() / "cache";
-    options.prompt = std::move(prompt);
-    options.new_tokens = tokens;
-    options.sampling = sampling;
-    return exec::execute(plan, options).tokens;
-  }
-  // The text of an answer that a run alone gives to a prompt.
-  [[nodiscard]] std::string text_alone(const std::vector<std::int32_t>& prompt, std::int64_t tokens,
-                                       const exec::SamplingOptions& sampling = {}) const {
-    exec::AnswerText text(*tokenizer, prompt, {});
-    std::string all;
-    for (const std::int32_t token : alone(prompt, tokens, sampling)) all += text.push(token);
-    return all + text.finish();
-  }
-  testing::TemporaryFolder folder;
-  model::Transformer model;
-  std::unique_ptr<exec::Tokenizer> tokenizer;
-};
-
-struct Serving {
-  explicit Serving(const Home& home, std::size_t queue = 64, const std::string& token = {},
-                   const serve::HttpLimits& http = {}, const serve::Prediction& prediction = {},
-                   std::size_t waiting_bodies = 1024, std::size_t waiting_bytes = 1U << 20U)
-      : service(
-            std::get<planner::LiveService>(planner::service_here(home.model, model::Bytes{4e9}))),
-        desk(*home.tokenizer, home.model, exec::stop_tokens(service.plan, *home.tokenizer),
-             {.capacity = service.capacity, .chunk = service.chunk, .queue = queue}),
-        board(service.plan,
-              {.model = "tiny",
-               .chats = true,
-               .policy = "continuous",
-               .together = 4,
-               .devices = "this machine"},
-              prediction),
-        api({.model = "tiny",
-             .hosts = {.listening = "127.0.0.1"},
-             .token = token,
-             .chat = exec::read_model_chat(home.weights()),
-             .vocabulary = home.model.vocab,
-             .waiting_bodies = waiting_bodies,
-             .waiting_bytes = waiting_bytes},
-            *home.tokenizer, desk, board),
-        server({.host = "127.0.0.1", .port = 0}, api, http) {
-    api.use(server);
-    thread = std::thread([this] { server.run(); });
-    exec::ExecuteOptions options;
-    options.weights = home.weights();
-    options.cache_dir = home.folder.path() / "cache";
-    options.tokenizer = home.tokenizer.get();
-    options.serve = exec::ServeOptions{
-        .requests = {}, .policy = service.policy, .chunk = service.chunk, .on_token = {}};
-    std::promise<void> ready;
-    session.emplace(service.plan, options, desk,
-                    exec::LiveSessionEvents{.on_ready =
-                                                [&] {
-                                                  api.set_ready();
-                                                  ready.set_value();
-                                                },
-                                            .on_end = {}});
-    ready.get_future().wait();
-    while (ask(port(), get_text("/health")).status != 200)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  ~Serving() { end(); }
-  void end() {
-    session.reset();
-    if (!thread.joinable()) return;
-    server.stop();
-    thread.join();
-    api.end();
-  }
-  [[nodiscard]] std::uint16_t port() const { return server.endpoint().port; }
-  bool soon(const std::function<bool()>& done) const {
-    for (int i = 0; i < 2000 && !done(); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return done();
-  }
-  planner::LiveService service;
-  exec::RequestDesk desk;
-  serve::ClusterBoard board;
-  serve::ApiService api;
-  serve::HttpServer server;
-  std::thread thread;
-  std::optional<exec::LiveSession> session;
-};
-
-json completion(const std::string& prompt, int tokens) {
-  return {{"prompt", prompt}, {"max_tokens", tokens}, {"temperature", 0}};
-}
-
-// The text of a stream, and what its last parts state.
-struct Streamed {
-  std::string text;
-  std::string reason;
-  json usage;
-  bool done = false;
-};
-
-Streamed streamed(const HttpReplyText& reply, int index = 0) {
-  Streamed all;
-  for (const std::string& event : reply.events()) {
-    if (event == "[DONE]") {
-      all.done = true;
-      continue;
-    }
-    const json part = json::parse(event);
-    if (part.contains("usage") && !part["usage"].is_null()) all.usage = part["usage"];
-    if (part["choices"].empty()) continue;
-    const json& choice = part["choices"][0];
-    if (choice["index"] != index) continue;
-    all.text += choice.contains("text") ? choice["text"].get<std::string>()
-                                        : choice["delta"].value("content", "");
-    if (!choice["finish_reason"].is_null()) all.reason = choice["finish_reason"];
-  }
-  return all;
-}
-
-const std::string kPrompt =
-    "Question: where is the red lamp? The red lamp is in the attic. Answer:";
+using testing::Serving;
+using testing::Streamed;
+using testing::streamed;
 
 TEST_CASE("serve/api: answers are what a run alone generates, whole and streamed") {
   const Home home;
@@ -241,136 +86,6 @@ TEST_CASE("serve/api: answers are what a run alone generates, whole and streamed
   const json stopped = ask(serving.port(), post_text(kText, stopping.dump())).json();
   CHECK(stopped["choices"][0]["text"] == expected.substr(0, expected.find(stop)));
   CHECK(stopped["choices"][0]["finish_reason"] == "stop");
-}
-
-// The logits of each token of a greedy run alone.
-std::vector<std::vector<float>> logits_alone(const Home& home,
-                                             const std::vector<std::int32_t>& prompt,
-                                             std::int64_t tokens) {
-  const auto plan = std::get<planner::Plan>(planner::plan_here(
-      home.model, {.prompt_tokens = std::ssize(prompt), .new_tokens = tokens}, model::Bytes{4e9}));
-  std::vector<std::vector<float>> all;
-  exec::ExecuteOptions options;
-  options.weights = home.weights();
-  options.cache_dir = home.folder.path() / "cache";
-  options.prompt = prompt;
-  options.new_tokens = tokens;
-  options.on_logits = [&](std::span<const float> logits) {
-    all.emplace_back(logits.begin(), logits.end());
-  };
-  static_cast<void>(exec::execute(plan, options));
-  return all;
-}
-
-TEST_CASE("serve/api: log-probabilities are those of a run alone's logits, whole and streamed") {
-  const Home home;
-  const Serving serving(home);
-  const auto ids = home.tokenizer->encode(kPrompt, exec::WrittenTokens::text);
-  const auto logits = logits_alone(home, ids, 8);
-  json body = completion(kPrompt, 8);
-  CHECK(ask(serving.port(), post_text(kText, body.dump()))
-            .json()["choices"][0]["logprobs"]
-            .is_null());
-  body["logprobs"] = 3;
-  const json answer = ask(serving.port(), post_text(kText, body.dump())).json();
-  const json all = answer["choices"][0]["logprobs"];
-  REQUIRE(all["tokens"].size() == logits.size());
-  CHECK(answer["usage"]["completion_tokens"] == logits.size());
-  std::string joined;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    long double sum = 0.0L;
-    for (const float x : logits[i]) sum += std::exp(static_cast<long double>(x));
-    const double best = *std::ranges::max_element(logits[i]) - static_cast<double>(std::log(sum));
-    // Prompts are read in chunks here, whose sums are in another order.
-    CHECK(all["token_logprobs"][i].get<double>() == doctest::Approx(best).epsilon(1e-4));
-    CHECK(all["top_logprobs"][i].size() == 3);
-    const std::string token = all["tokens"][i];
-    CHECK(all["top_logprobs"][i][token] == all["token_logprobs"][i]);
-    CHECK(all["text_offset"][i] == joined.size());
-    if (!token.starts_with("token_id:")) joined += token;
-  }
-  CHECK(answer["choices"][0]["text"] == joined);
-  // The temperature changes the choice, not the distribution that is reported: the same first one.
-  json warm = body;
-  warm["temperature"] = 1.5;
-  warm["presence_penalty"] = 1;
-  const json warm_all =
-      ask(serving.port(), post_text(kText, warm.dump())).json()["choices"][0]["logprobs"];
-  for (const auto& [token, logprob] : all["top_logprobs"][0].items())
-    CHECK(warm_all["top_logprobs"][0][token] == logprob);
-
-  body["stream"] = true;
-  json tokens = json::array();
-  json offsets = json::array();
-  for (const std::string& event : ask(serving.port(), post_text(kText, body.dump())).events()) {
-    if (event == "[DONE]") continue;
-    const json logprobs = json::parse(event)["choices"][0]["logprobs"];
-    if (logprobs.is_null()) continue;
-    tokens.insert(tokens.end(), logprobs["tokens"].begin(), logprobs["tokens"].end());
-    offsets.insert(offsets.end(), logprobs["text_offset"].begin(), logprobs["text_offset"].end());
-  }
-  CHECK(tokens == all["tokens"]);
-  CHECK(offsets == all["text_offset"]);
-
-  json chat{{"messages", json::array({{{"role", "user"}, {"content", "a"}}})},
-            {"max_tokens", 4},
-            {"temperature", 0},
-            {"logprobs", true},
-            {"top_logprobs", 2}};
-  const json said = ask(serving.port(), post_text(kChat, chat.dump())).json();
-  const json content = said["choices"][0]["logprobs"]["content"];
-  CHECK(content.size() == said["usage"]["completion_tokens"]);
-  for (const json& token : content) {
-    REQUIRE(token["top_logprobs"].size() == 2);
-    CHECK(token["top_logprobs"][0]["token"] == token["token"]);
-    CHECK(token["top_logprobs"][0]["logprob"] == token["logprob"]);
-    CHECK(token["top_logprobs"][1]["logprob"] <= token["logprob"]);
-  }
-}
-
-TEST_CASE("serve/api: several answers to one prompt, of the seeds that follow one another") {
-  const Home home;
-  const Serving serving(home, /*queue=*/2);
-  const auto ids = home.tokenizer->encode(kPrompt, exec::WrittenTokens::text);
-  json body = completion(kPrompt, 12);
-  body.update({{"n", 4}, {"temperature", 1.2}, {"seed", 30}, {"logprobs", 0}});
-  const json answer = ask(serving.port(), post_text(kText, body.dump())).json();
-  REQUIRE(answer["choices"].size() == 4);
-  std::size_t tokens = 0;
-  for (std::size_t i = 0; i < 4; ++i) {
-    const json& choice = answer["choices"][i];
-    CHECK(choice["index"] == i);
-    CHECK(choice["text"] == home.text_alone(ids, 12, {.temperature = 1.2, .seed = 30 + i}));
-    tokens += choice["logprobs"]["tokens"].size();
-  }
-  CHECK(answer["choices"][0]["text"] != answer["choices"][1]["text"]);
-  CHECK(answer["usage"]["prompt_tokens"] == ids.size());
-  CHECK(answer["usage"]["completion_tokens"] == tokens);
-  body["stream"] = true;
-  body["stream_options"] = {{"include_usage", true}};
-  const auto reply = ask(serving.port(), post_text(kText, body.dump()));
-  for (int i = 0; i < 4; ++i) {
-    CAPTURE(i);
-    const Streamed all = streamed(reply, i);
-    CHECK(all.text == answer["choices"][static_cast<std::size_t>(i)]["text"]);
-    CHECK(all.reason == answer["choices"][static_cast<std::size_t>(i)]["finish_reason"]);
-    CHECK(all.usage == answer["usage"]);
-  }
-  // More than can ever be open; and all end when the client goes.
-  const auto most = static_cast<int>(serving.desk.most_requests());
-  body["n"] = most + 1;
-  CHECK(ask(serving.port(), post_text(kText, body.dump())).json()["error"]["param"] == "n");
-  body["n"] = most;
-  body["max_tokens"] = 900;
-  {
-    HttpClient client(serving.port());
-    client.send(post_text(kText, body.dump()));
-    CHECK(client.read_some());
-    // All or none: those that are taken end with the one that is refused.
-    const auto full = ask(serving.port(), post_text(kText, body.dump()));
-    CHECK((full.status == 429 || full.status == 200));  // unless some have ended
-  }
-  CHECK(serving.soon([&] { return serving.desk.counts().under_way == 0; }));
 }
 
 TEST_CASE("serve/api: a chat is rendered by the model's template, users' special tokens are text") {
