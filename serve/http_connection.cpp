@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/bind_handler.hpp>
 #include <boost/beast/http/error.hpp>
@@ -131,8 +132,10 @@ void HttpConnection::start(std::optional<HttpAnswer> refusal) {
                            refusal = std::move(refusal)](const boost::system::error_code& fault) {
     if (self->state_ == State::closed) return;
     if (!fault) return self->begin(refusal);
-    if (ERR_GET_REASON(static_cast<unsigned long>(fault.value())) != SSL_R_HTTP_REQUEST)
-      return self->close();
+    const bool is_plain =
+        fault.category() == asio::error::get_ssl_category() &&
+        ERR_GET_REASON(static_cast<unsigned long>(fault.value())) == SSL_R_HTTP_REQUEST;
+    if (!is_plain) return self->close();
     self->stream_.set_plain();
     self->refuse(self->handler_->protocol_error(400, "expected HTTPS; ask for https://"));
   });

@@ -31,8 +31,7 @@ double uniform(std::mt19937_64& engine) { return static_cast<double>(engine() >>
 std::string undecided_by(const SamplingOptions& options, std::int64_t candidates) {
   for (const planner::SamplingNumber& number : planner::sampling_numbers()) {
     const double x = options.*number.value;
-    if (!options.penalizes() || !number.name.ends_with("_penalty")) continue;
-    if (x == SamplingOptions{}.*number.value) continue;
+    if (!number.name.ends_with("_penalty") || x == SamplingOptions().*number.value) continue;
     return "with a " + std::string(number.name) + " of " + model::shortest_text(x) +
            " reads all logits, expected none";
   }
