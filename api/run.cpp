@@ -43,7 +43,11 @@ Run run(const Plan& plan, const RunOptions& options) {
   how.sampling = {.temperature = options.temperature,
                   .top_p = options.top_p,
                   .seed = options.seed,
-                  .top_k = options.top_k};
+                  .top_k = options.top_k,
+                  .min_p = options.min_p,
+                  .repetition_penalty = options.repetition_penalty,
+                  .presence_penalty = options.presence_penalty,
+                  .frequency_penalty = options.frequency_penalty};
   how.threads = options.threads > 0
                     ? options.threads
                     : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));

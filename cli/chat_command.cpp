@@ -1,5 +1,7 @@
 // tandem chat: a conversation in the terminal.
 
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -41,13 +43,11 @@ Syntax chat_syntax() {
           "speed and length, /exit leaves. Ctrl-C stops an answer. Exit code 3, with the reason,\n"
           "if there is too little memory.",
       .positionals = {"[plan.json]"},
-      .flags = {
-          {"system", "TEXT", "what the model is to be [nothing]"},
-          {"new-tokens", "N", "most tokens of an answer [512, or what memory allows]"},
-          {"temperature", "X", "0 takes the likeliest token [0]"},
-          {"top-k", "N", "with --temperature: from the N likeliest [all]"},
-          {"top-p", "X", "with --temperature: from the likeliest of this total probability [1]"},
-          {"seed", "S", "of the first answer's sampling, then S + 1 ... [0]"}}};
+      .flags = {{"system", "TEXT", "what the model is to be [nothing]"},
+                {"new-tokens", "N", "most tokens of an answer [512, or what memory allows]"},
+                {"seed", "S", "of the first answer's sampling, then S + 1 ... [0]"}}};
+  const std::vector<Flag> sampling = sampling_flags();
+  syntax.flags.insert(syntax.flags.end() - 1, sampling.begin(), sampling.end());
   const std::vector<Flag> more = service_flags();
   syntax.flags.insert(syntax.flags.begin(), more.begin(), more.end());
   return syntax;
@@ -133,6 +133,15 @@ class ChatSignals {
   std::jthread thread_;
 };
 
+// Whether a terminal's user has typed Ctrl-D as the next thing to be read.
+bool input_has_ended() {
+  if (isatty(STDIN_FILENO) == 0) return false;
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  int bytes = 0;
+  return poll(&input, 1, 0) > 0 && (input.revents & POLLIN) != 0 &&
+         ioctl(STDIN_FILENO, FIONREAD, &bytes) == 0 && bytes == 0;
+}
+
 struct Statistics {
   std::int64_t prompt_tokens = 0;
   std::int64_t tokens = 0;
@@ -206,7 +215,7 @@ class Conversation {
     } catch (const Error& error) {
       out_ << '(' << error.what() << ")\n";
     }
-    if (sample_.temperature > 0.0) ++sample_.seed;
+    if (sample_.sampling.temperature > 0.0) ++sample_.sampling.seed;
   }
 
   // Prints the answer as it comes, and returns it.
@@ -214,11 +223,15 @@ class Conversation {
     const auto parts = std::make_shared<Answer>();
     statistics_ = {.prompt_tokens = request.prompt_tokens};
     const Clock::time_point begin = Clock::now();
-    const std::size_t number = desk_.submit(
-        std::move(request), {}, [parts](const exec::AnswerPart& part) { parts->add(part); });
+    const std::size_t number =
+        desk_.submit({.request = std::move(request)}, {},
+                     [parts](const exec::AnswerPart& part) { parts->add(part); });
     signals_.on_interrupt([this, parts, number] {
       desk_.cancel(number);
-      parts->add({.text = {}, .is_last = true, .finish = exec::Finish::stop, .tokens = -1});
+      exec::AnswerPart end;
+      end.is_last = true;
+      end.tokens = -1;
+      parts->add(end);
     });
     std::string text;
     exec::AnswerPart part;
@@ -270,17 +283,14 @@ planner::InferenceRequest sample_of(const Options& options) {
   constexpr std::int64_t kUsual = 512;
   planner::InferenceRequest sample{.id = "chat"};
   sample.new_tokens = options.integer_or("new-tokens", kUsual, 1, 1 << 30);
-  const exec::SamplingOptions sampling = sampling_of(options);
-  sample.temperature = sampling.temperature;
-  sample.top_p = sampling.top_p;
-  sample.top_k = sampling.top_k;
-  sample.seed = sampling.seed;
+  sample.sampling = sampling_of(options);
   return sample;
 }
 
 }  // namespace
 
 int chat_command(const Arguments& arguments, std::ostream& out) {
+  constexpr std::chrono::milliseconds kTick{50};
   Options options(chat_syntax(), arguments);
   std::atomic<exec::RequestDesk*> open = nullptr;
   // First, as reading a plan begins threads.
@@ -325,11 +335,19 @@ int chat_command(const Arguments& arguments, std::ostream& out) {
                                    changed.notify_all();
                                  }});
   open = &desk;
-  {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return ready; });
+  bool leaves = false;
+  for (std::unique_lock lock(mutex); !changed.wait_for(lock, kTick, [&] { return ready; });) {
+    leaves = leaves || input_has_ended();
+    if (!leaves && !desk.is_closed()) continue;
+    lock.unlock();
+    session.stop("interrupted");  // does not wait for weights that are still being loaded
+    lock.lock();
   }
   signals.on_interrupt(nullptr);
+  if (leaves) {
+    open = nullptr;
+    return 0;
+  }
   if (desk.is_closed()) throw Error(failure.empty() ? "interrupted" : failure);
   LineEditor editor;
   while (const auto line = editor.read("> ")) {

@@ -44,10 +44,11 @@ int run_replicas(const Options& options, RunPlan run, std::ostream& out) {
                   "logits", "trace", "predicted"},
                  "with a folder of replicas, each of which is a plan; run that plan");
   const ReplicaFolder read = read_replica_folder(options.positional(0));
-  if (read.files.front().service->samples == 0)
-    options.refuse({"prompt", "chat", "system", "new-tokens", "ignore-eos", "temperature", "top-k",
-                    "top-p", "seed"},
-                   "with replicas for a workload, which says it for each request");
+  if (read.files.front().service->samples == 0) {
+    constexpr const char* kWhen = "with replicas for a workload, which says it for each request";
+    options.refuse({"prompt", "chat", "system", "new-tokens", "ignore-eos"}, kWhen);
+    refuse_sampling(options, kWhen);
+  }
   FileRoles files;
   for (const fs::path& path : read.paths) files.reads("the folder of replicas", path);
   files.writes(options, "out");

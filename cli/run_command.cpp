@@ -90,9 +90,6 @@ Syntax run_syntax() {
           {"new-tokens", "N",
            "most tokens [the plan's; without one 512, or what the context leaves]"},
           {"ignore-eos", "", "do not stop at the end-of-sequence token"},
-          {"temperature", "X", "0 takes the likeliest token [0]"},
-          {"top-k", "N", "with --temperature: from the N likeliest [all]"},
-          {"top-p", "X", "with --temperature: from the likeliest of this total probability [1]"},
           {"seed", "S", "of sampling, with --temperature [0]"},
           {"hidden", "FILE.npy", "write an encoder's last hidden states, [tokens, hidden]"},
           {"logits", "FILE.npy", "write what each token was chosen from, [new tokens, vocabulary]"},
@@ -114,6 +111,9 @@ Syntax run_syntax() {
           {"out", "FILE", "result as JSON"},
           {"trace", "FILE", "timeline for Perfetto"},
           {"quiet", "", "no progress and no remarks"}}};
+  const std::vector<Flag> sampling = sampling_flags();
+  syntax.flags.insert(std::ranges::find(syntax.flags, "seed", &Flag::name), sampling.begin(),
+                      sampling.end());
   const std::vector<Flag> more = planned_workload_flags();
   syntax.flags.insert(syntax.flags.begin() + 11, more.begin(), more.end());
   return syntax;
@@ -148,11 +148,7 @@ planner::InferenceRequest sample_of(const Options& options, const planner::Plan&
       .id = {}, .new_tokens = new_tokens(options, plan.model, plan.workload.new_tokens)};
   sample.prompt_ids = prompt_of(options, tokenizer, weights, plan.workload.prompt_tokens);
   sample.prompt_tokens = static_cast<std::int64_t>(sample.prompt_ids.size());
-  const exec::SamplingOptions sampling = sampling_of(options);
-  sample.temperature = sampling.temperature;
-  sample.top_k = sampling.top_k;
-  sample.top_p = sampling.top_p;
-  sample.seed = sampling.seed;
+  sample.sampling = sampling_of(options);
   sample.ignore_eos = options.has("ignore-eos");
   return sample;
 }

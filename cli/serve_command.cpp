@@ -24,6 +24,7 @@
 #include "serve/api_service.hpp"
 #include "serve/cluster_board.hpp"
 #include "serve/http_server.hpp"
+#include "serve/tls_context.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -38,22 +39,56 @@ Syntax serve_syntax() {
           "alone in the memory that is available now. Exit code 3, with the reason, if that is\n"
           "too little.",
       .positionals = {"[plan.json]"},
-      .flags = {{"listen", "HOST:PORT",
-                 "where to listen, on this machine only; port 0: any free one [127.0.0.1:8080]"},
-                {"token", "FILE", "what clients must send as 'Authorization: Bearer TOKEN'"},
-                {"queue", "N", "requests that may wait for others; more are refused [64]"}}};
+      .flags = {
+          {"listen", "HOST:PORT",
+           "where to listen; other addresses than 127.0.0.1 or ::1 need --token and "
+           "--tls-cert; port 0: any free one [127.0.0.1:8080]"},
+          {"token", "FILE", "what clients must send as 'Authorization: Bearer TOKEN'"},
+          {"tls-cert", "FILE", "TLS with this certificate chain, PEM"},
+          {"tls-key", "FILE", "its private key, PEM without a passphrase"},
+          {"allow-host", "NAME",
+           "a name or address by which clients may ask, besides localhost and --listen", true},
+          {"queue", "N", "requests that may wait for others; more are refused [64]"}}};
   const std::vector<Flag> more = service_flags();
-  syntax.flags.insert(syntax.flags.begin() + 2, more.begin(), more.end());
+  syntax.flags.insert(syntax.flags.begin() + 5, more.begin(), more.end());
   return syntax;
 }
 
 exec::Endpoint endpoint_of(const Options& options) {
   exec::Endpoint endpoint = exec::parse_endpoint(options.text_or("listen", "127.0.0.1:8080"),
                                                  "flag '--listen'", /*any_port=*/true);
-  if (serve::is_loopback(endpoint.host)) return endpoint;
+  if (serve::is_loopback(endpoint.host) || (options.has("token") && options.has("tls-cert")))
+    return endpoint;
   throw Error("flag '--listen': '" + endpoint.host +
-              "', expected 127.0.0.1, ::1 or localhost, as answers are not encrypted; let a "
-              "reverse proxy with TLS on this machine forward to it, or 'ssh -L'");
+              "' is more than this machine, expected also '--token FILE' and '--tls-cert FILE' "
+              "with '--tls-key FILE'; or listen on 127.0.0.1 and use 'ssh -L' or a reverse proxy");
+}
+
+// Null: without TLS.
+std::shared_ptr<boost::asio::ssl::context> tls_of(const Options& options) {
+  if (!options.has("tls-cert")) {
+    options.refuse({"tls-key"}, "without '--tls-cert', whose key it is; give both");
+    return nullptr;
+  }
+  const std::string certificate = options.required("tls-cert");
+  const std::string key = options.required("tls-key");
+  return serve::tls_context({.certificate = read_file(certificate),
+                             .certificate_name = certificate,
+                             .key = read_file(key),
+                             .key_name = key});
+}
+
+serve::OwnHosts hosts_of(const Options& options, const exec::Endpoint& endpoint) {
+  serve::OwnHosts hosts{.listening = endpoint.host, .names = options.all("allow-host")};
+  for (const std::string& name : hosts.names) {
+    const bool is_address = name.find(':') != std::string::npos && serve::is_numeric(name);
+    if (is_address || (serve::host_of(name) == name && !name.empty() &&
+                       name.find_first_of("/@ ") == std::string::npos))
+      continue;
+    throw Error("flag '--allow-host': '" + name +
+                "', expected a name or an address, without https:// and port");
+  }
+  return hosts;
 }
 
 // The last part of the path of the weights, without the ending of a file.
@@ -115,7 +150,8 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
       },
       {}, kGrace);
   const exec::Endpoint endpoint = endpoint_of(options);
-  serve::ApiOptions api_options{.listening = endpoint.host};
+  serve::ApiOptions api_options{.hosts = hosts_of(options, endpoint)};
+  const std::shared_ptr<boost::asio::ssl::context> tls = tls_of(options);
   if (const auto path = options.text("token"))
     api_options.token = serve::parse_token(read_file(*path), *path);
   auto found = service_job(options);
@@ -140,7 +176,7 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
                          limits);
   serve::ClusterBoard board(plan, facts_of(job, api_options), service_prediction(options, job));
   serve::ApiService api(api_options, *job.tokenizer, desk, board);
-  serve::HttpServer server(endpoint, api);
+  serve::HttpServer server(endpoint, api, {}, tls);
   api.use(server);
   std::string failure;
   {
@@ -148,9 +184,9 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
                               {.on_ready =
                                    [&] {
                                      api.set_ready();
-                                     out << "serving " << api_options.model << " on http://"
-                                         << to_text(server.endpoint()) << ", " << text_of(job, desk)
-                                         << std::endl;
+                                     out << "serving " << api_options.model << " on http"
+                                         << (tls ? "s" : "") << "://" << to_text(server.endpoint())
+                                         << ", " << text_of(job, desk) << std::endl;
                                    },
                                .on_end =
                                    [&](const std::string& reason) {

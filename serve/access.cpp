@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
-#include <cctype>
+#include <optional>
 
 #include "model/base/error.hpp"
 
@@ -19,14 +19,22 @@ bool is_digits(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
+std::optional<boost::asio::ip::address> numeric(std::string_view host) {
+  boost::system::error_code fault;
+  const auto address = boost::asio::ip::make_address(std::string(host), fault);
+  if (fault) return std::nullopt;
+  return address;
+}
+
 }  // namespace
 
 bool is_loopback(std::string_view host) {
   if (equal(host, "localhost")) return true;
-  boost::system::error_code fault;
-  const auto address = boost::asio::ip::make_address(std::string(host), fault);
-  return !fault && address.is_loopback();
+  const auto address = numeric(host);
+  return address && address->is_loopback();
 }
+
+bool is_numeric(std::string_view host) { return numeric(host).has_value(); }
 
 std::string host_of(std::string_view header) {
   std::string_view host = header;
@@ -44,17 +52,26 @@ std::string host_of(std::string_view header) {
   return std::string(host);
 }
 
-bool is_own_host(std::string_view header, std::string_view listening) {
+bool is_own_host(std::string_view header, const OwnHosts& own) {
   const std::string host = host_of(header);
-  return !host.empty() && (is_loopback(host) || equal(host, listening));
+  if (host.empty()) return false;
+  if (is_loopback(host) || equal(host, own.listening)) return true;
+  if (std::ranges::any_of(own.names, [&](const std::string& name) { return equal(host, name); }))
+    return true;
+  const auto listening = numeric(own.listening);
+  return listening && listening->is_unspecified() && numeric(host);
 }
 
-bool is_own_origin(std::string_view header, std::string_view listening) {
+std::string_view without_scheme(std::string_view uri) {
   for (const std::string_view scheme : {"http://", "https://"}) {
-    if (header.size() > scheme.size() && equal(header.substr(0, scheme.size()), scheme))
-      return is_own_host(header.substr(scheme.size()), listening);
+    if (uri.size() > scheme.size() && equal(uri.substr(0, scheme.size()), scheme))
+      return uri.substr(scheme.size());
   }
-  return false;
+  return {};
+}
+
+bool is_own_origin(std::string_view header, const OwnHosts& own) {
+  return is_own_host(without_scheme(header), own);
 }
 
 bool is_json(std::string_view content_type) {

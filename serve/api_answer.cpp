@@ -24,15 +24,22 @@ Json head_object(const AnswerHead& head, bool streams) {
   return {{"id", head.id}, {"object", object}, {"created", head.created}, {"model", head.model}};
 }
 
-// `delta`: of a chat; `text`: of a text completion.
-std::string part_json(const AnswerHead& head, Json delta, const std::string& text,
-                      const Json& reason) {
-  Json choice{{"index", 0}};
+// Null without entries, which are of tokens that begin at a number of characters.
+Json logprobs_object(const AnswerHead& head, std::span<const TokenEntry> entries,
+                     std::int64_t characters) {
+  if (entries.empty()) return nullptr;
+  return head.is_chat ? chat_logprobs(entries) : text_logprobs(entries, characters);
+}
+
+// Of one choice. `delta`: of a chat; `text`: of a text completion.
+std::string part_json(const AnswerHead& head, std::size_t index, Json delta,
+                      const std::string& text, const Json& reason, Json logprobs = nullptr) {
+  Json choice{{"index", index}};
   if (head.is_chat)
     choice["delta"] = std::move(delta);
   else
     choice["text"] = text;
-  choice["logprobs"] = nullptr;
+  choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = reason;
   Json json = head_object(head, true);
   json["choices"] = Json::array({std::move(choice)});
@@ -61,31 +68,36 @@ const char* type_of(unsigned status) {
 
 }  // namespace
 
-std::string answer_json(const AnswerHead& head, const std::string& text, std::string_view reason,
+std::string answer_json(const AnswerHead& head, std::span<const AnswerChoice> choices,
                         const Usage& usage) {
-  Json choice{{"index", 0}};
-  if (head.is_chat)
-    choice["message"] = {{"role", "assistant"}, {"content", text}};
-  else
-    choice["text"] = text;
-  choice["logprobs"] = nullptr;
-  choice["finish_reason"] = reason;
   Json json = head_object(head, false);
-  json["choices"] = Json::array({std::move(choice)});
+  json["choices"] = Json::array();
+  for (const AnswerChoice& own : choices) {
+    Json choice{{"index", json["choices"].size()}};
+    if (head.is_chat)
+      choice["message"] = {{"role", "assistant"}, {"content", own.text}};
+    else
+      choice["text"] = own.text;
+    choice["logprobs"] = logprobs_object(head, own.entries, 0);
+    choice["finish_reason"] = own.reason;
+    json["choices"].push_back(std::move(choice));
+  }
   json["usage"] = usage_object(usage);
   return text_of(json);
 }
 
-std::string role_json(const AnswerHead& head) {
-  return part_json(head, {{"role", "assistant"}, {"content", ""}}, "", nullptr);
+std::string role_json(const AnswerHead& head, std::size_t choice) {
+  return part_json(head, choice, {{"role", "assistant"}, {"content", ""}}, "", nullptr);
 }
 
-std::string text_json(const AnswerHead& head, const std::string& text) {
-  return part_json(head, {{"content", text}}, text, nullptr);
+std::string text_json(const AnswerHead& head, std::size_t choice, const std::string& text,
+                      std::span<const TokenEntry> entries, std::int64_t characters) {
+  return part_json(head, choice, {{"content", text}}, text, nullptr,
+                   logprobs_object(head, entries, characters));
 }
 
-std::string end_json(const AnswerHead& head, std::string_view reason) {
-  return part_json(head, Json::object(), "", reason);
+std::string end_json(const AnswerHead& head, std::size_t choice, std::string_view reason) {
+  return part_json(head, choice, Json::object(), "", reason);
 }
 
 std::string usage_json(const AnswerHead& head, const Usage& usage) {

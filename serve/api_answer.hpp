@@ -2,13 +2,14 @@
 
 // Answers of OpenAI's API, as JSON on one line.
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "serve/api_request.hpp"
+#include "serve/token_entry.hpp"
 
 namespace tandem::serve {
 
@@ -26,15 +27,26 @@ struct Usage {
   std::int64_t completion_tokens = 0;
 };
 
-// A whole answer. `reason`: "stop" or "length".
-[[nodiscard]] std::string answer_json(const AnswerHead& head, const std::string& text,
-                                      std::string_view reason, const Usage& usage);
+// One of the answers to a prompt.
+struct AnswerChoice {
+  std::string text{};
+  std::string_view reason{};          // why it ended: "stop" or "length"
+  std::vector<TokenEntry> entries{};  // of its tokens, where log-probabilities are asked for
+};
 
-// Parts of a stream: the first of a chat, which names the role; more text; the last with a reason;
-// and the usage behind it.
-[[nodiscard]] std::string role_json(const AnswerHead& head);
-[[nodiscard]] std::string text_json(const AnswerHead& head, const std::string& text);
-[[nodiscard]] std::string end_json(const AnswerHead& head, std::string_view reason);
+// A whole answer.
+[[nodiscard]] std::string answer_json(const AnswerHead& head, std::span<const AnswerChoice> choices,
+                                      const Usage& usage);
+
+// Parts of a stream, of the choice with a number: the first of a chat, which names the role; more
+// text, whose tokens begin at a number of characters; the last with a reason. And the usage behind
+// them.
+[[nodiscard]] std::string role_json(const AnswerHead& head, std::size_t choice);
+[[nodiscard]] std::string text_json(const AnswerHead& head, std::size_t choice,
+                                    const std::string& text, std::span<const TokenEntry> entries,
+                                    std::int64_t characters);
+[[nodiscard]] std::string end_json(const AnswerHead& head, std::size_t choice,
+                                   std::string_view reason);
 [[nodiscard]] std::string usage_json(const AnswerHead& head, const Usage& usage);
 
 [[nodiscard]] std::string error_json(unsigned status, const std::string& message,

@@ -18,6 +18,7 @@ using Given = nlohmann::json;  // what a client sent
 
 constexpr std::size_t kMostMessages = 4096;
 constexpr std::size_t kMostStops = 4;
+constexpr std::int64_t kMostChoices = 128;  // as OpenAI's
 constexpr std::size_t kMostStopBytes = 256;
 constexpr std::size_t kShown = 60;
 
@@ -65,14 +66,14 @@ class Parameters {
                        " to " + std::to_string(most));
     return value->get<std::int64_t>();
   }
-  // `text` names the range.
-  [[nodiscard]] double number(const std::string& name, double fallback, bool (*good)(double),
-                              const std::string& text) {
+  // Reads a number of sampling, if it is there.
+  void read(const planner::SamplingNumber& number, planner::Sampling& sampling) {
+    const std::string name(number.name);
     const Given* const value = find(name);
-    if (value == nullptr) return fallback;
-    if (!value->is_number() || !good(value->get<double>()))
-      refuse(name, shown(*value) + ", expected " + text);
-    return value->get<double>();
+    if (value == nullptr) return;
+    if (!value->is_number() || !number.allows(value->get<double>()))
+      refuse(name, shown(*value) + ", expected " + std::string(number.expected));
+    sampling.*number.value = value->get<double>();
   }
   [[nodiscard]] bool boolean(const std::string& name) {
     const Given* const value = find(name);
@@ -180,18 +181,14 @@ std::vector<std::string> stops_of(Parameters& parameters) {
 // What both kinds of requests have.
 ApiRequest common(Parameters& parameters) {
   constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
-  constexpr double kMostTemperature = 100.0;
   ApiRequest request;
   if (const Given* const model = parameters.find("model"))
     request.model = parameters.text("model", *model);
   request.max_tokens = parameters.integer("max_tokens", 1, kMostTokens);
-  request.temperature = parameters.number(
-      "temperature", 1.0, [](double x) { return x >= 0.0 && x <= kMostTemperature; },
-      "0 (the likeliest token) to 100");
-  request.top_p = parameters.number(
-      "top_p", 1.0, [](double x) { return x > 0.0 && x <= 1.0; }, "above 0 and at most 1");
+  for (const planner::SamplingNumber& number : planner::sampling_numbers())
+    parameters.read(number, request.sampling);
   // Of both 0 and -1 clients mean all.
-  request.top_k = std::max<std::int64_t>(
+  request.sampling.top_k = std::max<std::int64_t>(
       0, parameters.integer("top_k", -1, std::numeric_limits<std::int32_t>::max()).value_or(0));
   if (const auto seed = parameters.integer("seed", std::numeric_limits<std::int64_t>::min(),
                                            std::numeric_limits<std::int64_t>::max()))
@@ -211,11 +208,10 @@ ApiRequest common(Parameters& parameters) {
   // A name of the user for the server's records, of which there are none.
   if (const Given* const user = parameters.find("user"))
     static_cast<void>(parameters.text("user", *user));
-  parameters.neutral("n", 1);
-  parameters.neutral("presence_penalty", 0);
-  parameters.neutral("frequency_penalty", 0);
-  parameters.neutral("min_p", 0);
-  parameters.neutral("repetition_penalty", 1);
+  request.choices = parameters.integer("n", 1, kMostChoices).value_or(1);
+  if (request.choices > 1 && request.sampling.temperature == 0.0)
+    refuse("n", std::to_string(request.choices) +
+                    " at temperature 0, where all answers are equal; expected 1, or a temperature");
   parameters.neutral("logit_bias", Given::object());
   parameters.neutral("store", false);
   return request;
@@ -239,9 +235,11 @@ ApiRequest parse_chat_request(std::string_view body) {
   if (tokens && request.max_tokens && tokens != request.max_tokens)
     refuse("max_tokens", "differs from 'max_completion_tokens'; give one");
   if (tokens) request.max_tokens = tokens;
-  parameters.neutral("logprobs", false);
+  const bool logprobs = parameters.boolean("logprobs");
+  const std::int64_t best = parameters.integer("top_logprobs", 0, 20).value_or(0);
+  if (best > 0 && !logprobs) refuse("top_logprobs", "expected with \"logprobs\": true only");
+  if (logprobs) request.logprobs = static_cast<std::size_t>(best);
   parameters.neutral("tools", Given::array());
-  parameters.neutral("top_logprobs", 0);
   parameters.neutral("parallel_tool_calls", true);
   // Without tools none is called.
   if (const Given* const choice = parameters.find("tool_choice");
@@ -256,7 +254,10 @@ ApiRequest parse_completion_request(std::string_view body) {
   Parameters parameters(body);
   ApiRequest request = common(parameters);
   request.prompt = prompt_of(parameters.at("prompt"));
-  parameters.neutral("best_of", 1);
+  if (const auto logprobs = parameters.integer("logprobs", 0, 5))
+    request.logprobs = static_cast<std::size_t>(*logprobs);
+  // The best of as many answers as are returned are all of them.
+  parameters.neutral("best_of", request.choices);
   parameters.neutral("echo", false);
   parameters.neutral("suffix", "");
   parameters.settle();

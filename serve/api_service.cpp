@@ -10,6 +10,8 @@
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
 #include "serve/access.hpp"
+#include "serve/answer_writer.hpp"
+#include "serve/api_answer.hpp"
 #include "serve/page_files.hpp"
 
 namespace tandem::serve {
@@ -24,6 +26,7 @@ constexpr std::string_view kModels = "/v1/models";
 constexpr std::string_view kHealth = "/health";
 constexpr std::string_view kMetrics = "/metrics";
 constexpr std::string_view kCluster = "/v1/cluster";
+constexpr std::string_view kAll = "*";
 
 bool is_post(std::string_view path) { return path == kChat || path == kText; }
 // What needs no token, as it reveals nothing.
@@ -31,6 +34,13 @@ bool is_open(std::string_view path) { return path == kHealth || find_page_file(p
 bool is_get(std::string_view path) {
   return is_open(path) || path == kModels || path == kMetrics || path == kCluster ||
          path.starts_with(std::string(kModels) + "/");
+}
+
+// The methods of a path, or of the server as a whole; empty: unknown.
+std::string methods_of(std::string_view path) {
+  if (path == kAll) return "GET, HEAD, POST, OPTIONS";
+  if (is_post(path)) return "POST, OPTIONS";
+  return is_get(path) ? "GET, HEAD, OPTIONS" : "";
 }
 
 std::int64_t now_s() {
@@ -63,13 +73,10 @@ HttpAnswer error_answer(const ApiError& error) {
 // A request with its answer. Used on the server's thread only.
 struct ApiService::Exchange {
   std::shared_ptr<HttpReply> reply;
-  std::optional<std::size_t> number;  // at the desk
-  AnswerHead head;
-  Usage usage;
-  bool streams = false;
-  std::string text;  // of an answer that is not streamed
+  std::vector<std::size_t> numbers;  // of its choices, at the desk
+  std::optional<AnswerWriter> writer;
   ClusterBoard::Clock::time_point arrival = ClusterBoard::Clock::now();
-  ClusterBoard::Clock::time_point first_token;
+  std::vector<ClusterBoard::Clock::time_point> first_tokens;  // of its choices
   exec::RequestDesk::Counts at_arrival;
 };
 
@@ -100,19 +107,22 @@ bool ApiService::refuses(const HttpHead& head, HttpAnswer& refusal) {
     refusal = error_answer(error);
     return true;
   };
-  if (!is_own_host(head.host, options_.listening))
-    return refused(ApiError(403, "Host '" + model::printable(head.host, 100) +
-                                     "', expected localhost or the address that is listened on"));
-  if (!head.origin.empty() && !is_own_origin(head.origin, options_.listening))
-    return refused(ApiError(403, "Origin '" + model::printable(head.origin, 100) +
-                                     "', expected localhost or the address that is listened on; "
-                                     "pages of other sites may not use this server"));
+  static const std::string kOwn =
+      "', expected localhost, the address that is listened on or a name that '--allow-host' has";
+  if (!is_own_host(head.host, options_.hosts))
+    return refused(ApiError(403, "Host '" + model::printable(head.host, 100) + kOwn));
+  if (!head.origin.empty() && !is_own_origin(head.origin, options_.hosts))
+    return refused(ApiError(403, "Origin '" + model::printable(head.origin, 100) + kOwn +
+                                     "; pages of other sites may not use this server"));
   const std::string path = model::printable(head.path, 100);
-  if (!is_post(head.path) && !is_get(head.path))
+  const bool asks_methods = head.method == "OPTIONS";
+  const std::string methods = methods_of(head.path);
+  if (methods.empty() || (head.path == kAll && !asks_methods))
     return refused(ApiError(404, "path '" + path + "', expected " + std::string(kChat) + ", " +
                                      std::string(kText) + ", " + std::string(kModels) + ", " +
                                      std::string(kCluster) + ", " + std::string(kMetrics) + ", " +
                                      std::string(kHealth) + " or / (the page)"));
+  if (asks_methods) return false;
   if (!is_open(head.path) && !options_.token.empty() && !bears(head.authorization, options_.token))
     return refused(ApiError(
         401, "expected the header 'Authorization: Bearer TOKEN' with the token of this server", "",
@@ -121,7 +131,7 @@ bool ApiService::refuses(const HttpHead& head, HttpAnswer& refusal) {
   if (is_post(head.path) ? head.method != "POST" : !get) {
     refused(ApiError(405, "method " + model::printable(head.method, 20) + " of " + path +
                               ", expected " + (is_post(head.path) ? "POST" : "GET")));
-    refusal.headers = is_post(head.path) ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n";
+    refusal.headers = "Allow: " + methods + "\r\n";
     return true;
   }
   if (is_post(head.path) && !is_json(head.content_type))
@@ -135,6 +145,9 @@ void ApiService::refuse(HttpReply& reply, const ApiError& error) {
 }
 
 void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+  if (request.method == "OPTIONS")
+    return reply->send(
+        {.status = 204, .body = {}, .headers = "Allow: " + methods_of(request.path) + "\r\n"});
   if (is_post(request.path)) return complete(std::move(request), std::move(reply));
   if (request.path == kHealth) {
     return reply->send({.status = ready_ ? 200U : 503U,
@@ -171,7 +184,7 @@ void ApiService::complete(HttpRequest request, std::shared_ptr<HttpReply> reply)
   auto exchange = std::make_shared<Exchange>();
   exchange->reply = std::move(reply);
   exchange->reply->when_gone([this, exchange] {
-    if (exchange->number) desk_->cancel(*exchange->number);
+    for (const std::size_t number : exchange->numbers) desk_->cancel(number);
   });
   asio::post(prompts_, [this, request = std::move(request), weak = std::weak_ptr(exchange)] {
     prepare(request, weak);
@@ -187,10 +200,9 @@ void ApiService::prepare(const HttpRequest& request, const std::weak_ptr<Exchang
                                                   ? parse_chat_request(request.body)
                                                   : parse_completion_request(request.body));
     if (weak.expired()) return;
-    auto prepared_request = std::make_shared<planner::InferenceRequest>(prepared(*asked));
+    auto prepared_request = std::make_shared<exec::LiveRequest>(prepared(*asked));
     server_->post([this, weak, asked, prepared_request] {
-      if (const auto own = weak.lock())
-        submit(own, std::move(*asked), std::move(*prepared_request));
+      if (const auto own = weak.lock()) submit(own, *asked, *prepared_request);
     });
   } catch (const std::exception& fault) {
     const auto* const known = dynamic_cast<const ApiError*>(&fault);
@@ -201,13 +213,14 @@ void ApiService::prepare(const HttpRequest& request, const std::weak_ptr<Exchang
   }
 }
 
-planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
+exec::LiveRequest ApiService::prepared(const ApiRequest& asked) {
   if (!asked.model.empty() && asked.model != options_.model)
     throw ApiError(404,
                    "the model '" + model::one_line(asked.model, 100) +
                        "' does not exist, expected '" + options_.model + "'",
                    "model", "model_not_found");
-  planner::InferenceRequest request{.id = "request"};
+  exec::LiveRequest live{.request = {.id = "request"}, .logprobs = asked.logprobs};
+  planner::InferenceRequest& request = live.request;
   const std::string subject = asked.is_chat ? "messages" : "prompt";
   // So long a text has more tokens than fit; to make them would take long.
   const std::uint64_t most_bytes =
@@ -235,19 +248,21 @@ planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
   request.prompt_tokens = std::ssize(request.prompt_ids);
   request.new_tokens = asked.max_tokens.value_or(
       std::max<std::int64_t>(1, desk_->usual_tokens(request.prompt_tokens)));
-  request.temperature = asked.temperature;
-  if (asked.temperature > 0.0) {  // else the likeliest token, whatever these are
-    request.top_p = asked.top_p;
-    request.top_k = asked.top_k;
-    request.seed = asked.seed.value_or(random_());
-  }
+  request.sampling = asked.sampling;
+  if (asked.sampling.temperature > 0.0) request.sampling.seed = asked.seed.value_or(random_());
   try {
-    desk_->check(request);
+    desk_->check(live);
   } catch (const Error& error) {
     const bool too_long = request.limit() > desk_->most_tokens(request.prompt_tokens);
-    throw ApiError(400, error.what(), too_long ? subject : "temperature",
+    throw ApiError(400, error.what(), too_long ? subject : "",
                    too_long ? "context_length_exceeded" : "");
   }
+  if (static_cast<std::size_t>(asked.choices) > desk_->most_requests())
+    throw ApiError(400,
+                   "'n': " + std::to_string(asked.choices) + ", expected at most " +
+                       std::to_string(desk_->most_requests()) +
+                       ", the requests that this server takes at once",
+                   "n");
   for (const std::int32_t id : request.prompt_ids) {
     if (id >= options_.vocabulary)
       throw ApiError(400,
@@ -255,84 +270,71 @@ planner::InferenceRequest ApiService::prepared(const ApiRequest& asked) {
                          std::to_string(options_.vocabulary),
                      subject);
   }
-  return request;
+  return live;
 }
 
-void ApiService::submit(const std::shared_ptr<Exchange>& exchange, ApiRequest asked,
-                        planner::InferenceRequest request) {
-  exchange->streams = asked.streams;
-  exchange->usage.prompt_tokens = request.prompt_tokens;
-  exchange->head = {.id = (asked.is_chat ? "chatcmpl-" : "cmpl-") + std::to_string(started_) + "-" +
-                          std::to_string(++answers_),
-                    .created = now_s(),
-                    .model = options_.model,
-                    .is_chat = asked.is_chat,
-                    .includes_usage = asked.includes_usage};
+void ApiService::submit(const std::shared_ptr<Exchange>& exchange, const ApiRequest& asked,
+                        const exec::LiveRequest& request) {
+  const auto choices = static_cast<std::size_t>(asked.choices);
+  AnswerWriter::Form form{
+      .prompt_tokens = request.request.prompt_tokens, .choices = choices, .streams = asked.streams};
+  form.head = {.id = (asked.is_chat ? "chatcmpl-" : "cmpl-") + std::to_string(started_) + "-" +
+                     std::to_string(++answers_),
+               .created = now_s(),
+               .model = options_.model,
+               .is_chat = asked.is_chat,
+               .includes_usage = asked.includes_usage};
+  exchange->writer.emplace(std::move(form), *tokenizer_, exchange->reply);
+  exchange->first_tokens.resize(choices);
+  const auto take = [this, weak = std::weak_ptr(exchange)](std::size_t choice) {
+    return [this, weak, choice](const exec::AnswerPart& part) {
+      server_->post([this, weak, choice, part] {
+        const auto own = weak.lock();
+        if (!own) return;
+        measure(*own, choice, part);
+        own->writer->take(choice, part);
+      });
+    };
+  };
+  const auto refuse_all = [&](const ApiError& error) {
+    for (const std::size_t number : exchange->numbers) desk_->cancel(number);
+    refuse(*exchange->reply, error);
+  };
   try {
-    exchange->number =
-        desk_->submit(std::move(request), std::move(asked.stops),
-                      [this, weak = std::weak_ptr(exchange)](const exec::AnswerPart& part) {
-                        server_->post([this, weak, part] {
-                          if (const auto own = weak.lock()) take(*own, part);
-                        });
-                      });
+    // Their seeds are those of samples: seed, seed + 1, ...
+    for (planner::InferenceRequest& one : planner::samples_of(request.request, asked.choices))
+      exchange->numbers.push_back(
+          desk_->submit({.request = std::move(one), .logprobs = request.logprobs}, asked.stops,
+                        take(exchange->numbers.size())));
     exchange->at_arrival = desk_->counts();
   } catch (const exec::DeskFull& full) {
-    return refuse(*exchange->reply, ApiError(429, full.what(), "", "server_overloaded"));
+    return refuse_all(ApiError(429, full.what(), "", "server_overloaded"));
   } catch (const exec::DeskClosed& closed) {
-    return refuse(*exchange->reply, ApiError(503, closed.what()));
+    return refuse_all(ApiError(503, closed.what()));
   }
-  if (!exchange->streams) return;
-  exchange->reply->begin_events();
-  if (exchange->head.is_chat) exchange->reply->event(role_json(exchange->head));
+  exchange->writer->begin();
 }
 
-void ApiService::measure(Exchange& exchange, const exec::AnswerPart& part) {
+void ApiService::measure(Exchange& exchange, std::size_t choice, const exec::AnswerPart& part) {
   const bool failed = part.is_last && part.finish == exec::Finish::failed;
   if (failed || part.tokens == 0) return;
   const ClusterBoard::Clock::time_point now = ClusterBoard::Clock::now();
   board_->add_token(now);
-  if (part.tokens == 1) exchange.first_token = now;
+  ClusterBoard::Clock::time_point& first_token = exchange.first_tokens[choice];
+  if (part.tokens == 1) first_token = now;
   if (!part.is_last) return;
   const auto seconds = [](ClusterBoard::Clock::duration time) {
     return std::chrono::duration<double>(time).count();
   };
   const auto& before = exchange.at_arrival;
   RequestTimes times{
-      .prompt_tokens = exchange.usage.prompt_tokens,
+      .prompt_tokens = exchange.writer->prompt_tokens(),
       .new_tokens = part.tokens,
-      .ttft_s = seconds(exchange.first_token - exchange.arrival),
+      .ttft_s = seconds(first_token - exchange.arrival),
       .shared = before.under_way > 1 || desk_->counts().submitted > before.submitted};
   if (part.tokens > 1)
-    times.token_latency_s =
-        seconds(now - exchange.first_token) / static_cast<double>(part.tokens - 1);
+    times.token_latency_s = seconds(now - first_token) / static_cast<double>(part.tokens - 1);
   board_->add_request(times);
-}
-
-void ApiService::take(Exchange& exchange, const exec::AnswerPart& part) {
-  HttpReply& reply = *exchange.reply;
-  measure(exchange, part);
-  exchange.usage.completion_tokens = part.tokens;
-  const bool failed = part.is_last && part.finish == exec::Finish::failed;
-  const char* const reason = part.finish == exec::Finish::stop ? "stop" : "length";
-  if (!exchange.streams) {
-    exchange.text += part.text;
-    if (failed)
-      reply.send(error_answer(ApiError(503, part.failure)));
-    else if (part.is_last)
-      reply.send({.body = answer_json(exchange.head, exchange.text, reason, exchange.usage)});
-    return;
-  }
-  if (!part.text.empty()) reply.event(text_json(exchange.head, part.text));
-  if (!part.is_last) return;
-  if (failed) {
-    reply.event(error_json(503, part.failure));
-    return reply.fail();
-  }
-  reply.event(end_json(exchange.head, reason));
-  if (exchange.head.includes_usage) reply.event(usage_json(exchange.head, exchange.usage));
-  reply.event("[DONE]");
-  reply.end();
 }
 
 // In the text format of Prometheus, by the names of vLLM where it has the same.

@@ -15,7 +15,7 @@
 #include "exec/serve/request_desk.hpp"
 #include "exec/tokenizer/chat/model_chat.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
-#include "serve/api_answer.hpp"
+#include "serve/access.hpp"
 #include "serve/api_request.hpp"
 #include "serve/cluster_board.hpp"
 #include "serve/http_exchange.hpp"
@@ -24,9 +24,9 @@
 namespace tandem::serve {
 
 struct ApiOptions {
-  std::string model{};      // its name in the API
-  std::string listening{};  // the host that is listened on
-  std::string token{};      // which clients must bear; empty: none
+  std::string model{};  // its name in the API
+  OwnHosts hosts{};     // by which it may be asked
+  std::string token{};  // which clients must bear; empty: none
   exec::ModelChat chat{};
   std::int64_t vocabulary = 0;  // ids below this are tokens
   // Requests whose prompts wait to be read; more are refused.
@@ -62,11 +62,10 @@ class ApiService final : public HttpHandler {
   // On the thread of prompts: reads the request and hands it to the server's thread.
   void prepare(const HttpRequest& request, const std::weak_ptr<Exchange>& weak);
   // On the thread of prompts: the request that the desk serves. Throws ApiError.
-  [[nodiscard]] planner::InferenceRequest prepared(const ApiRequest& asked);
-  void submit(const std::shared_ptr<Exchange>& exchange, ApiRequest asked,
-              planner::InferenceRequest request);
-  void take(Exchange& exchange, const exec::AnswerPart& part);
-  void measure(Exchange& exchange, const exec::AnswerPart& part);
+  [[nodiscard]] exec::LiveRequest prepared(const ApiRequest& asked);
+  void submit(const std::shared_ptr<Exchange>& exchange, const ApiRequest& asked,
+              const exec::LiveRequest& request);
+  void measure(Exchange& exchange, std::size_t choice, const exec::AnswerPart& part);
   static void refuse(HttpReply& reply, const ApiError& error);
   [[nodiscard]] std::string metrics() const;
 

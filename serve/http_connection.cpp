@@ -1,9 +1,12 @@
 #include "serve/http_connection.hpp"
 
+#include <openssl/err.h>
+#include <openssl/sslerr.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/bind_handler.hpp>
 #include <boost/beast/http/error.hpp>
@@ -13,6 +16,8 @@
 #include <chrono>
 #include <iterator>
 #include <utility>
+
+#include "serve/request_target.hpp"
 
 namespace tandem::serve {
 
@@ -24,10 +29,6 @@ using asio::ip::tcp;
 namespace {
 
 std::string text_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
-
-std::string path_of(const std::string& target) {
-  return target.substr(0, target.find_first_of("?#"));
-}
 
 std::string in_hex(std::size_t number) {
   char digits[2 * sizeof number];
@@ -111,7 +112,7 @@ class ConnectionReply final : public HttpReply {
   std::uint64_t exchange_;
 };
 
-HttpConnection::HttpConnection(tcp::socket socket, HttpHandler& handler, const HttpLimits& limits,
+HttpConnection::HttpConnection(HttpSocket socket, HttpHandler& handler, const HttpLimits& limits,
                                std::function<void()> ended)
     : stream_(std::move(socket)),
       pause_(stream_.get_executor()),
@@ -124,6 +125,27 @@ HttpConnection::~HttpConnection() {
   if (ended_) ended_();
 }
 
+void HttpConnection::start(std::optional<HttpAnswer> refusal) {
+  if (!stream_.is_encrypted()) return begin(refusal);
+  stream_.tcp().expires_after(limits_->handshake_time);
+  stream_.async_handshake([self = shared_from_this(),
+                           refusal = std::move(refusal)](const boost::system::error_code& fault) {
+    if (self->state_ == State::closed) return;
+    if (!fault) return self->begin(refusal);
+    const bool is_plain =
+        fault.category() == asio::error::get_ssl_category() &&
+        ERR_GET_REASON(static_cast<unsigned long>(fault.value())) == SSL_R_HTTP_REQUEST;
+    if (!is_plain) return self->close();
+    self->stream_.set_plain();
+    self->refuse(self->handler_->protocol_error(400, "expected HTTPS; ask for https://"));
+  });
+}
+
+void HttpConnection::begin(const std::optional<HttpAnswer>& refusal) {
+  if (refusal) return refuse(*refusal);
+  read_head();
+}
+
 void HttpConnection::read_head() {
   state_ = State::reading;
   complete_ = false;
@@ -134,7 +156,7 @@ void HttpConnection::read_head() {
   parser_->body_limit(limits_->body_bytes);
   // The header time begins with its first bytes; before, the connection is idle.
   const bool begun = exchange_ == 1 || buffer_.size() > 0;
-  stream_.expires_after(begun ? limits_->header_time : limits_->idle_time);
+  stream_.tcp().expires_after(begun ? limits_->header_time : limits_->idle_time);
   if (begun) {
     http::async_read_header(stream_, buffer_, *parser_,
                             [self = shared_from_this()](const boost::system::error_code& fault,
@@ -147,7 +169,7 @@ void HttpConnection::read_head() {
       [self = shared_from_this()](const boost::system::error_code& fault, std::size_t bytes) {
         if (fault) return self->close();
         self->buffer_.commit(bytes);
-        self->stream_.expires_after(self->limits_->header_time);
+        self->stream_.tcp().expires_after(self->limits_->header_time);
         http::async_read_header(
             self->stream_, self->buffer_, *self->parser_,
             [self](const boost::system::error_code& next, std::size_t) { self->on_head(next); });
@@ -165,9 +187,17 @@ void HttpConnection::on_head(const boost::system::error_code& fault) {
   const auto& head = parser_->get();
   if (const auto [status, reason] = fault_of(head); status != 0)
     return refuse(handler_->protocol_error(status, reason));
+  const auto target = parse_target(text_of(head.target()));
+  if (!target)
+    return refuse(handler_->protocol_error(
+        400, "request target, expected a path, an http:// or https:// URI or *"));
+  path_ = target->path;
+  // The host of an absolute URI is in place of the header (RFC 9112, 3.2.2).
+  const std::string host =
+      target->authority.empty() ? text_of(head[http::field::host]) : target->authority;
   HttpHead view{.method = text_of(head.method_string()),
-                .path = path_of(text_of(head.target())),
-                .host = text_of(head[http::field::host]),
+                .path = path_,
+                .host = host,
                 .origin = text_of(head[http::field::origin]),
                 .content_type = text_of(head[http::field::content_type]),
                 .authorization = text_of(head[http::field::authorization])};
@@ -186,7 +216,7 @@ void HttpConnection::on_head(const boost::system::error_code& fault) {
 }
 
 void HttpConnection::read_body() {
-  stream_.expires_after(limits_->body_time);
+  stream_.tcp().expires_after(limits_->body_time);
   http::async_read(stream_, buffer_, *parser_,
                    [self = shared_from_this()](const boost::system::error_code& fault,
                                                std::size_t) { self->on_body(fault); });
@@ -197,12 +227,12 @@ void HttpConnection::on_body(const boost::system::error_code& fault) {
   if (fault == http::error::body_limit) return refuse_body();
   if (fault && is_of_http(fault)) return refuse(handler_->protocol_error(400, fault.message()));
   if (fault) return close();
-  stream_.expires_never();
+  stream_.tcp().expires_never();
   state_ = State::answering;
   chunked_ = parser_->get().version() == 11;
   keep_alive_ = chunked_ && parser_->get().keep_alive() && !draining_;
   HttpRequest request{.method = text_of(parser_->get().method_string()),
-                      .path = path_of(text_of(parser_->get().target())),
+                      .path = path_,
                       .body = std::move(parser_->get().body())};
   auto reply = std::make_shared<ConnectionReply>(shared_from_this(), exchange_);
   watch();
@@ -225,16 +255,17 @@ void HttpConnection::refuse_body() {
 void HttpConnection::watch() {
   if (watching_) return;
   watching_ = true;
-  stream_.socket().async_wait(tcp::socket::wait_read,
-                              [self = shared_from_this()](const boost::system::error_code& fault) {
-                                self->watching_ = false;
-                                if (!fault) self->look();
-                              });
+  stream_.tcp().socket().async_wait(
+      tcp::socket::wait_read, [self = shared_from_this()](const boost::system::error_code& fault) {
+        self->watching_ = false;
+        if (!fault) self->look();
+      });
 }
 
 void HttpConnection::look() {
   if (state_ != State::answering && state_ != State::streaming) return;
-  pollfd socket{.fd = stream_.socket().native_handle(), .events = POLLIN | POLLRDHUP, .revents = 0};
+  pollfd socket{
+      .fd = stream_.tcp().socket().native_handle(), .events = POLLIN | POLLRDHUP, .revents = 0};
   if (::poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLERR | POLLHUP)) != 0)
     return close();
   if ((socket.revents & POLLIN) == 0) return watch();
@@ -254,8 +285,8 @@ void HttpConnection::close() {
   if (state_ == State::closed) return;
   state_ = State::closed;
   boost::system::error_code ignored;
-  stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
-  stream_.close();
+  stream_.tcp().socket().shutdown(tcp::socket::shutdown_both, ignored);
+  stream_.tcp().close();
   pause_.cancel();
   if (const auto gone = std::exchange(when_gone_, nullptr)) gone();
 }
@@ -267,14 +298,18 @@ void HttpConnection::drain() {
 }
 
 std::string HttpConnection::head_of(const HttpAnswer& answer, bool events) const {
+  constexpr unsigned kNoContent = 204;
+  const bool has_content = answer.status != kNoContent;
   std::string head = "HTTP/1.1 " + std::to_string(answer.status) + " " +
                      text_of(http::obsolete_reason(static_cast<http::status>(answer.status))) +
-                     "\r\nServer: tandem\r\nContent-Type: " + answer.content_type +
-                     "\r\nX-Content-Type-Options: nosniff\r\n" + answer.headers;
+                     "\r\nServer: tandem\r\n";
+  if (has_content)
+    head += "Content-Type: " + answer.content_type + "\r\nX-Content-Type-Options: nosniff\r\n";
+  head += answer.headers;
   if (events) {
     head += "Cache-Control: no-cache\r\n";
     if (chunked_) head += "Transfer-Encoding: chunked\r\n";
-  } else {
+  } else if (has_content) {
     head += "Content-Length: " + std::to_string(answer.body.size()) + "\r\n";
   }
   return head + (keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n");
@@ -311,6 +346,7 @@ void HttpConnection::end_events() {
 void HttpConnection::fail_events() {
   keep_alive_ = false;
   complete_ = true;
+  broken_off_ = true;
   enqueue("");
 }
 
@@ -330,7 +366,7 @@ void HttpConnection::write() {
     return;
   }
   writing_ = std::exchange(waiting_, {});
-  stream_.expires_after(limits_->write_time);
+  stream_.tcp().expires_after(limits_->write_time);
   asio::async_write(stream_, asio::buffer(writing_),
                     [self = shared_from_this()](const boost::system::error_code& fault,
                                                 std::size_t) { self->on_written(fault); });
@@ -340,7 +376,7 @@ void HttpConnection::on_written(const boost::system::error_code& fault) {
   writing_.clear();
   if (state_ == State::closed) return;
   if (fault) return close();
-  stream_.expires_never();
+  stream_.tcp().expires_never();
   write();
 }
 
@@ -348,9 +384,17 @@ void HttpConnection::next() {
   if (keep_alive_ && !draining_) return read_head();
   constexpr std::chrono::seconds kPatience{1};
   state_ = State::closing;
-  stream_.expires_after(kPatience);
+  stream_.tcp().expires_after(kPatience);
+  // Without TLS's own end a client knows that what has no other end is not whole.
+  if (!stream_.is_encrypted() || broken_off_) return end_sending();
+  stream_.async_shutdown(
+      [self = shared_from_this()](const boost::system::error_code&) { self->end_sending(); });
+}
+
+void HttpConnection::end_sending() {
+  if (state_ == State::closed) return;
   boost::system::error_code ignored;
-  stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  stream_.tcp().socket().shutdown(tcp::socket::shutdown_send, ignored);
   linger();
 }
 
@@ -360,7 +404,7 @@ void HttpConnection::linger() {
   constexpr std::size_t kMost = std::size_t{16} << 20U;
   constexpr std::size_t kPiece = 65536;
   buffer_.clear();
-  stream_.async_read_some(
+  stream_.tcp().async_read_some(
       buffer_.prepare(kPiece),
       [self = shared_from_this()](const boost::system::error_code& fault, std::size_t bytes) {
         self->lingered_ += bytes;

@@ -17,6 +17,7 @@
 
 #include "serve/http_exchange.hpp"
 #include "serve/http_limits.hpp"
+#include "serve/http_stream.hpp"
 
 namespace tandem::serve {
 
@@ -24,24 +25,26 @@ namespace tandem::serve {
 class HttpConnection final : public std::enable_shared_from_this<HttpConnection> {
  public:
   // `handler` and `limits` outlive it; `ended` is called once, at its end.
-  HttpConnection(boost::asio::ip::tcp::socket socket, HttpHandler& handler,
-                 const HttpLimits& limits, std::function<void()> ended);
+  HttpConnection(HttpSocket socket, HttpHandler& handler, const HttpLimits& limits,
+                 std::function<void()> ended);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
-  void start() { read_head(); }
-  // Refuses a request that is not read, or not read on, and closes.
-  void refuse(const HttpAnswer& refusal);
+  // With a refusal, that is the only answer.
+  void start(std::optional<HttpAnswer> refusal);
   // Ends at once if it is idle, else after its answer.
   void drain();
   void close();
 
  private:
   friend class ConnectionReply;
+  // Refuses a request that is not read, or not read on, and closes.
+  void refuse(const HttpAnswer& refusal);
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   enum class State : std::uint8_t { reading, answering, streaming, closing, closed };
 
+  void begin(const std::optional<HttpAnswer>& refusal);
   void read_head();
   void on_head(const boost::system::error_code& fault);
   void read_body();
@@ -61,10 +64,11 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   void on_written(const boost::system::error_code& fault);
   // What follows the last byte of an answer.
   void next();
+  void end_sending();
   void linger();
   [[nodiscard]] std::string head_of(const HttpAnswer& answer, bool events) const;
 
-  boost::beast::tcp_stream stream_;
+  HttpStream stream_;
   boost::asio::steady_timer pause_;  // of watch(), when bytes hide the client's leaving
   HttpHandler* handler_;
   const HttpLimits* limits_;
@@ -82,6 +86,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   std::string writing_;    // bytes that are being written
   std::string waiting_;    // bytes behind those
   bool complete_ = false;  // the answer ends with these
+  bool broken_off_ = false;
+  std::string path_;  // of the present request
   std::size_t lingered_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <list>
+#include <optional>
 #include <utility>
 
 #include "model/base/error.hpp"
@@ -16,8 +17,9 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 
 struct HttpServer::State {
-  State(HttpHandler& its_handler, HttpLimits its_limits)
-      : handler(its_handler), limits(its_limits) {}
+  State(HttpHandler& its_handler, HttpLimits its_limits,
+        std::shared_ptr<asio::ssl::context> its_tls)
+      : handler(its_handler), limits(its_limits), tls(std::move(its_tls)) {}
 
   void accept() {
     acceptor.async_accept([this](const boost::system::error_code& fault, tcp::socket socket) {
@@ -41,14 +43,13 @@ struct HttpServer::State {
     if (full && refused >= limits.refused) return;
     std::size_t& counted = full ? refused : count;
     ++counted;
-    const auto made = std::make_shared<HttpConnection>(std::move(socket), handler, limits,
-                                                       [&counted] { --counted; });
+    const auto made = std::make_shared<HttpConnection>(HttpSocket{std::move(socket), tls.get()},
+                                                       handler, limits, [&counted] { --counted; });
     std::erase_if(all, [](const std::weak_ptr<HttpConnection>& one) { return one.expired(); });
     all.push_back(made);
-    if (full)
-      made->refuse(handler.protocol_error(503, "too many connections; try again later"));
-    else
-      made->start();
+    std::optional<HttpAnswer> refusal;
+    if (full) refusal = handler.protocol_error(503, "too many connections; try again later");
+    made->start(std::move(refusal));
   }
 
   void stop() {
@@ -83,6 +84,7 @@ struct HttpServer::State {
 
   HttpHandler& handler;
   HttpLimits limits;
+  std::shared_ptr<asio::ssl::context> tls;
   std::size_t count = 0;                         // of connections
   std::size_t refused = 0;                       // beyond those, while they are answered so
   std::list<std::weak_ptr<HttpConnection>> all;  // they use what is above
@@ -93,8 +95,9 @@ struct HttpServer::State {
   exec::Endpoint endpoint{};
 };
 
-HttpServer::HttpServer(const exec::Endpoint& endpoint, HttpHandler& handler, HttpLimits limits)
-    : state_(std::make_unique<State>(handler, limits)) {
+HttpServer::HttpServer(const exec::Endpoint& endpoint, HttpHandler& handler, HttpLimits limits,
+                       std::shared_ptr<asio::ssl::context> tls)
+    : state_(std::make_unique<State>(handler, limits, std::move(tls))) {
   boost::system::error_code fault;
   tcp::resolver resolver(state_->io);
   const auto found =

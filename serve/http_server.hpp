@@ -11,13 +11,18 @@
 #include "serve/http_exchange.hpp"
 #include "serve/http_limits.hpp"
 
+namespace boost::asio::ssl {
+class context;
+}
+
 namespace tandem::serve {
 
 class HttpServer {
  public:
   // Binds and listens; port 0: any free one. Throws Error naming the address if it cannot. The
-  // handler outlives the server.
-  HttpServer(const exec::Endpoint& endpoint, HttpHandler& handler, HttpLimits limits = {});
+  // handler outlives the server. `tls`: as of tls_context(); null: none.
+  HttpServer(const exec::Endpoint& endpoint, HttpHandler& handler, HttpLimits limits = {},
+             std::shared_ptr<boost::asio::ssl::context> tls = nullptr);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

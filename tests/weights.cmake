@@ -2,6 +2,8 @@ tandem_tests(
   weights
   SOURCES
     exec/compute/shortlist_test.cpp
+    exec/compute/logprobs_test.cpp
+    exec/compute/samplers_test.cpp
     exec/compute/sampling_test.cpp
     exec/weights/files/atomic_file_test.cpp
     exec/weights/formats/block_codec_test.cpp

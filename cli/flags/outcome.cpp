@@ -1,5 +1,6 @@
 #include "cli/flags/outcome.hpp"
 
+#include "cli/flags/sampling_flags.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::cli {
@@ -22,8 +23,9 @@ void check_outcome(const Options& options, const model::Transformer& transformer
   if (transformer.architecture().generates()) {
     options.refuse({"hidden"}, "with " + transformer.name + ", which is not an encoder");
   } else {
-    options.refuse({"new-tokens", "ignore-eos", "temperature", "top-k", "top-p", "seed", "logits"},
-                   "with " + transformer.name + kEncoder);
+    const std::string when = "with " + transformer.name + kEncoder;
+    options.refuse({"new-tokens", "ignore-eos", "logits"}, when);
+    refuse_sampling(options, when);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/files/files.hpp"
 #include "cli/flags/prompt.hpp"
+#include "cli/flags/sampling_flags.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
@@ -290,12 +291,14 @@ bool has_prompts(const Served& served) {
 
 void check_runs(const Options& options, const planner::Plan& plan, const Served& served) {
   const bool planned = !served.samples && !options.has("workload");
-  if (!served.samples)
-    options.refuse({"prompt", "prompt-ids", "new-tokens", "ignore-eos", "temperature", "top-k",
-                    "top-p", "seed", "hidden"},
-                   planned ? "with the workload that the plan was made for, which says it for each "
-                             "request; give '--prompt' to run one request alone"
-                           : "with '--workload', which says it for each request");
+  if (!served.samples) {
+    const std::string when =
+        planned ? "with the workload that the plan was made for, which says it for each request; "
+                  "give '--prompt' to run one request alone"
+                : "with '--workload', which says it for each request";
+    options.refuse({"prompt", "prompt-ids", "new-tokens", "ignore-eos", "hidden"}, when);
+    refuse_sampling(options, when);
+  }
   options.refuse({"logits"}, "with many requests: it is of one text");
   planner::check_serves_many(plan);
   if (!plan.model.architecture().generates())

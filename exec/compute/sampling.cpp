@@ -3,49 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <string>
-#include <utility>
 
+#include "exec/compute/min_p.hpp"
+#include "exec/compute/nucleus.hpp"
 #include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::exec {
 namespace {
-
-using Weighted = Sampler::Weighted;
-
-// Likeliest first, the smaller id among equals.
-bool before(const Weighted& a, const Weighted& b) {
-  return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
-}
-
-// Sorts the likeliest of `candidates` to the front, as many as are needed for their weights to
-// reach `enough`; returns their number and the sum of their weights. Same result as sorting all.
-std::pair<std::size_t, double> select(std::span<Weighted> candidates, double enough, double total) {
-  constexpr std::size_t kFirst = 128;  // candidates; then four times as many, and so on
-  // All candidates lighter than this together weigh less than what may be left out, so the nucleus
-  // ends before them, except for rounding.
-  const double light = (total - enough) / static_cast<double>(candidates.size());
-  const auto rest = std::partition(candidates.begin(), candidates.end(),
-                                   [light](const Weighted& c) { return c.weight >= light; });
-  double kept = 0.0;
-  std::size_t size = 0;
-  std::size_t chunk = kFirst;
-  for (auto end = static_cast<std::size_t>(rest - candidates.begin());; end = candidates.size()) {
-    while (size < end) {
-      const std::size_t next = std::min(end, size + chunk);
-      chunk *= 4;
-      const auto part = candidates.subspan(size, end - size);
-      const auto middle = part.begin() + static_cast<std::ptrdiff_t>(next - size);
-      if (middle != part.end()) std::nth_element(part.begin(), middle, part.end(), before);
-      std::sort(part.begin(), middle, before);
-      for (; size < next; ++size) {
-        if (size > 0 && kept >= enough) return {size, kept};
-        kept += candidates[size].weight;
-      }
-    }
-    if (end == candidates.size() || (size > 0 && kept >= enough)) return {size, kept};
-  }
-}
 
 void check_logits(std::span<const float> logits) {
   require(!logits.empty(), "sampler: no logits");
@@ -63,39 +28,44 @@ double uniform(std::mt19937_64& engine) { return static_cast<double>(engine() >>
 
 }  // namespace
 
-Sampler::Sampler(const SamplingOptions& options) : options_(options), engine_(options.seed) {
-  if (!(options.temperature >= 0.0) || std::isinf(options.temperature)) {
-    throw Error("temperature: " + std::to_string(options.temperature) +
-                ", expected a number from 0 (greedy); try 0.8");
+std::string undecided_by(const SamplingOptions& options, std::int64_t candidates) {
+  for (const planner::SamplingNumber& number : planner::sampling_numbers()) {
+    const double x = options.*number.value;
+    if (!number.name.ends_with("_penalty") || x == SamplingOptions().*number.value) continue;
+    return "with a " + std::string(number.name) + " of " + model::shortest_text(x) +
+           " reads all logits, expected none";
   }
-  if (!(options.top_p > 0.0 && options.top_p <= 1.0)) {
-    throw Error("top-p: " + std::to_string(options.top_p) +
-                ", expected above 0 and at most 1 (all tokens); try 0.95");
-  }
-  if (options.top_k < 0) {
-    throw Error("top-k: " + std::to_string(options.top_k) +
-                ", expected at least 1, or 0 (all tokens); try 40");
-  }
+  if (options.temperature == 0.0 || (0 < options.top_k && options.top_k <= candidates)) return {};
+  return "at temperature " + model::shortest_text(options.temperature) +
+         (options.top_k > 0 ? ", top-k " + std::to_string(options.top_k) + ","
+                            : " without a top-k") +
+         " draws from more, expected temperature 0 or a top-k of at most " +
+         std::to_string(candidates);
 }
 
-bool decided_by(const SamplingOptions& options, std::int64_t candidates) {
-  return options.temperature == 0.0 || (0 < options.top_k && options.top_k <= candidates);
+Sampler::Sampler(const SamplingOptions& options, std::span<const std::int32_t> prompt)
+    : options_(options), engine_(options.seed) {
+  planner::check_sampling(options);
+  if (options.penalizes()) penalties_.emplace(options, prompt);
 }
 
 std::int32_t Sampler::sample(const Scores& scores) {
-  if (scores.whole()) return sample(scores.logits());
-  return sample_best(scores.best());
+  require(scores.whole() || !penalties_, "sampler: penalties of all logits");
+  const std::int32_t token = scores.whole() ? choose(scores.logits()) : choose_best(scores.best());
+  if (penalties_) penalties_->add(token);
+  return token;
 }
 
-std::int32_t Sampler::sample(std::span<const float> logits) {
+std::int32_t Sampler::choose(std::span<const float> logits) {
   check_logits(logits);
+  if (penalties_) logits = penalties_->apply(logits);
   const auto largest = std::ranges::max_element(logits);  // the first among equals
   const auto greedy = static_cast<std::int32_t>(largest - logits.begin());
   // An infinite logit is certain; differences from it are not numbers.
   if (options_.temperature == 0.0 || std::isinf(*largest)) return greedy;
   if (options_.top_k > 0) {
     find_best(logits, 0, static_cast<std::size_t>(options_.top_k), best_);
-    return sample_best(best_);
+    return choose_best(best_);
   }
 
   weighted_.clear();
@@ -107,16 +77,17 @@ std::int32_t Sampler::sample(std::span<const float> logits) {
         {static_cast<std::int32_t>(i), std::exp(difference / options_.temperature)});
     total += weighted_.back().weight;
   }
-  std::span<Weighted> nucleus = weighted_;
+  if (options_.min_p > 0.0) total = keep_probable(weighted_, options_.min_p);
+  std::span<WeightedToken> nucleus = weighted_;
   if (options_.top_p < 1.0) {
-    const auto [size, kept] = select(weighted_, options_.top_p * total, total);
+    const auto [size, kept] = select_nucleus(weighted_, options_.top_p * total, total);
     nucleus = nucleus.first(size);
     total = kept;
   }
   return draw(nucleus, total);
 }
 
-std::int32_t Sampler::sample_best(std::span<const Candidate> best) {
+std::int32_t Sampler::choose_best(std::span<const Candidate> best) {
   require(!best.empty() && (options_.temperature == 0.0 || options_.top_k > 0),
           "sampler: candidates that decide");
   const float largest = best.front().logit;
@@ -129,6 +100,7 @@ std::int32_t Sampler::sample_best(std::span<const Candidate> best) {
     weighted_.push_back({candidate.id, std::exp(difference / options_.temperature)});
     total += weighted_.back().weight;
   }
+  if (options_.min_p > 0.0) total = keep_probable(weighted_, options_.min_p);
   const double enough = options_.top_p * total;
   std::size_t size = weighted_.size();
   if (options_.top_p < 1.0) {
@@ -136,12 +108,12 @@ std::int32_t Sampler::sample_best(std::span<const Candidate> best) {
     for (size = 0; size == 0 || (total < enough && size < weighted_.size()); ++size)
       total += weighted_[size].weight;
   }
-  return draw(std::span<const Weighted>(weighted_).first(size), total);
+  return draw(std::span<const WeightedToken>(weighted_).first(size), total);
 }
 
-std::int32_t Sampler::draw(std::span<const Weighted> among, double total) {
+std::int32_t Sampler::draw(std::span<const WeightedToken> among, double total) {
   double remaining = uniform(engine_) * total;
-  for (const Weighted& one : among) {
+  for (const WeightedToken& one : among) {
     remaining -= one.weight;
     if (remaining < 0.0) return one.id;
   }

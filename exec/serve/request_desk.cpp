@@ -31,7 +31,12 @@ std::int64_t RequestDesk::usual_tokens(std::int64_t prompt) const {
   return std::min(most_tokens(prompt), std::max(kLeast, share - prompt));
 }
 
-void RequestDesk::check(const planner::InferenceRequest& request) const {
+std::size_t RequestDesk::most_requests() const {
+  return static_cast<std::size_t>(limits_.capacity.sequences) + limits_.queue;
+}
+
+void RequestDesk::check(const LiveRequest& live) const {
+  const planner::InferenceRequest& request = live.request;
   const std::int64_t most = most_tokens(request.prompt_tokens);
   if (request.prompt_tokens < 1 || request.new_tokens < 1 || request.limit() > most) {
     const std::int64_t prompt = limits_.chunk == 0
@@ -45,34 +50,31 @@ void RequestDesk::check(const planner::InferenceRequest& request) const {
                 "for fewer tokens");
   }
   planner::check_capacity({&request, 1}, limits_.chunk, limits_.capacity);
-  const SamplingOptions sampling{.temperature = request.temperature,
-                                 .top_p = request.top_p,
-                                 .seed = request.seed,
-                                 .top_k = request.top_k};
-  static_cast<void>(Sampler(sampling));
-  if (limits_.candidates > 0 && !decided_by(sampling, limits_.candidates))
-    throw Error("temperature: the plan's devices send the best " +
-                std::to_string(limits_.candidates) +
-                " of their logits, expected temperature 0 or a top_k of at most that");
+  planner::check_sampling(request.sampling);
+  if (limits_.candidates == 0) return;
+  const std::string sent = "the plan's devices send the best " +
+                           std::to_string(limits_.candidates) + " of their logits, ";
+  if (live.logprobs.value_or(0) > static_cast<std::size_t>(limits_.candidates))
+    throw Error(sent + "expected log-probabilities of at most that many tokens");
+  if (const std::string why = undecided_by(request.sampling, limits_.candidates); !why.empty())
+    throw Error(sent + "but sampling " + why);
 }
 
-std::size_t RequestDesk::submit(planner::InferenceRequest request, std::vector<std::string> stops,
-                                TakePart take) {
-  check(request);
-  Answer answer{.text = AnswerText(*tokenizer_, request.prompt_ids, std::move(stops)),
+std::size_t RequestDesk::submit(LiveRequest live, std::vector<std::string> stops, TakePart take) {
+  check(live);
+  Answer answer{.text = AnswerText(*tokenizer_, live.request.prompt_ids, std::move(stops)),
                 .take = std::move(take)};
   const std::lock_guard lock(mutex_);
   if (!closed_.empty()) throw DeskClosed(closed_);
-  const auto together = static_cast<std::size_t>(limits_.capacity.sequences);
-  if (answers_.size() >= together + limits_.queue) {
+  if (answers_.size() >= most_requests()) {
     ++counts_.refused;
     throw DeskFull(std::to_string(answers_.size()) +
                    " requests are served or wait, expected fewer; try again later");
   }
   ++counts_.submitted;
   ++counts_.waiting;
-  counts_.prompt_tokens += static_cast<std::uint64_t>(request.prompt_tokens);
-  news_.joined.push_back(std::move(request));
+  counts_.prompt_tokens += static_cast<std::uint64_t>(live.request.prompt_tokens);
+  news_.joined.push_back(std::move(live));
   answers_.emplace(next_, std::move(answer));
   changed_.notify_all();
   return next_++;
@@ -94,9 +96,14 @@ void RequestDesk::close(const std::string& reason) {
   if (!closed_.empty()) return;
   closed_ = reason;
   news_.closed = true;
-  for (const auto& [number, answer] : answers_)
-    answer.take(
-        {.is_last = true, .finish = Finish::failed, .tokens = answer.tokens, .failure = reason});
+  for (const auto& [number, answer] : answers_) {
+    AnswerPart end;
+    end.is_last = true;
+    end.finish = Finish::failed;
+    end.tokens = answer.tokens;
+    end.failure = reason;
+    answer.take(end);
+  }
   answers_.clear();
   counts_.waiting = 0;
   changed_.notify_all();
@@ -124,15 +131,18 @@ void RequestDesk::await(Clock::time_point deadline) {
   changed_.wait_until(lock, deadline, [this] { return news_.any(); });
 }
 
-bool RequestDesk::on_token(std::size_t request, std::int32_t token, bool last) {
+bool RequestDesk::on_token(std::size_t request, const ChosenToken& token, bool last) {
   const std::lock_guard lock(mutex_);
   const auto found = answers_.find(request);
   if (found == answers_.end()) return false;  // cancelled
   Answer& answer = found->second;
   if (answer.tokens++ == 0) --counts_.waiting;
   ++counts_.tokens;
-  AnswerPart part{.text = answer.text.push(token), .tokens = answer.tokens};
-  const bool is_end = std::ranges::find(stop_tokens_, token) != stop_tokens_.end();
+  AnswerPart part;
+  part.text = answer.text.push(token.id);
+  part.token = token;
+  part.tokens = answer.tokens;
+  const bool is_end = std::ranges::find(stop_tokens_, token.id) != stop_tokens_.end();
   part.is_last = last || answer.text.stopped();
   if (part.is_last && !answer.text.stopped()) part.text += answer.text.finish();
   part.finish = is_end || answer.text.stopped() ? Finish::stop : Finish::length;

@@ -34,6 +34,7 @@ enum class Finish { stop, length, failed };
 // More of an answer.
 struct AnswerPart {
   std::string text{};
+  ChosenToken token{};  // of a part that has not failed
   bool is_last = false;
   Finish finish = Finish::stop;  // of the last part
   std::int64_t tokens = 0;       // of the answer so far
@@ -68,14 +69,15 @@ class RequestDesk final : public RequestSource {
   // Returns the limit of an answer that states none: the request's even share of the capacity, but
   // at least 512 tokens where there is memory for them.
   [[nodiscard]] std::int64_t usual_tokens(std::int64_t prompt) const;
-  // Throws Error for a request that can never be served here: too long, or sampled from more
-  // candidates than devices send.
-  void check(const planner::InferenceRequest& request) const;
+  // Returns the most requests that are served and wait at once.
+  [[nodiscard]] std::size_t most_requests() const;
+  // Throws Error for a request that can never be served here: too long, or with sampling or
+  // log-probabilities of more candidates than devices send.
+  void check(const LiveRequest& live) const;
 
-  // Hands in a request with token ids, of at most new_tokens; returns its number. Throws as check()
-  // does, DeskFull and DeskClosed.
-  std::size_t submit(planner::InferenceRequest request, std::vector<std::string> stops,
-                     TakePart take);
+  // Hands in a request of at most new_tokens; returns its number. Throws as check() does, DeskFull
+  // and DeskClosed.
+  std::size_t submit(LiveRequest live, std::vector<std::string> stops, TakePart take);
   // The request is not wanted any more: no part comes after this has returned.
   void cancel(std::size_t number);
   // Ends serving: all answers fail with `reason`, as do later submits.
@@ -96,7 +98,7 @@ class RequestDesk final : public RequestSource {
 
   News take() override;
   void await(Clock::time_point deadline) override;
-  bool on_token(std::size_t request, std::int32_t token, bool last) override;
+  bool on_token(std::size_t request, const ChosenToken& token, bool last) override;
 
  private:
   struct Answer {

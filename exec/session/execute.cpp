@@ -184,9 +184,13 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
     model::set_only_request(done.result);
   }
   if (plan.model.architecture().generates() && !run.serve) {
-    environment["temperature"] = std::to_string(run.sampling.temperature);
+    for (const planner::SamplingNumber& number : planner::sampling_numbers()) {
+      const double x = run.sampling.*number.value;
+      const bool always = number.name == "temperature" || number.name == "top_p";
+      if (always || x != SamplingOptions().*number.value)
+        environment[std::string(number.name)] = std::to_string(x);
+    }
     if (run.sampling.top_k > 0) environment["top_k"] = std::to_string(run.sampling.top_k);
-    environment["top_p"] = std::to_string(run.sampling.top_p);
   }
   if (emulated != nullptr) {
     emulated->describe(done.result);

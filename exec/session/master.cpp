@@ -10,7 +10,6 @@
 #include "exec/session/report_gathering.hpp"
 #include "exec/session/request_serving.hpp"
 #include "model/base/error.hpp"
-#include "model/base/quantity_text.hpp"
 #include "planner/memory/plan_storage.hpp"
 #include "planner/memory/session_memory.hpp"
 #include "planner/serving/request_scheduler.hpp"
@@ -51,7 +50,7 @@ class GenerationRun {
   Generation execute() {
     Generation generation;
     generation.tokens.reserve(static_cast<std::size_t>(session_.graphs().count()));
-    Sampler sampler(options_.sampling);
+    Sampler sampler(options_.sampling, options_.prompt);
     const SampleToken sample = [&](const Scores& scores) { return sampler.sample(scores); };
     std::optional<DriftWatch> drift;
     if (run().pace == Pace::measured) drift.emplace(options_.turn.get());
@@ -282,17 +281,12 @@ void check_candidates(const planner::Plan& plan, const GenerateOptions& options)
   if (plan.candidates == 0) return;
   if (options.on_logits) require_logits(plan, "all logits are asked for");
   const auto check = [&](const SamplingOptions& sampling, const std::string& who) {
-    if (decided_by(sampling, plan.candidates)) return;
-    require_logits(plan, who + "at temperature " + model::shortest_text(sampling.temperature) +
-                             (sampling.top_k > 0 ? ", top-k " + std::to_string(sampling.top_k) + ","
-                                                 : " without a top-k") +
-                             " draws from more, expected temperature 0 or a top-k of at most " +
-                             std::to_string(plan.candidates));
+    const std::string why = undecided_by(sampling, plan.candidates);
+    if (!why.empty()) require_logits(plan, who + why);
   };
   if (!options.serve) return check(options.sampling, "sampling ");
   for (const planner::InferenceRequest& request : options.serve->requests)
-    check({.temperature = request.temperature, .top_k = request.top_k},
-          "request '" + request.id + "' ");
+    check(request.sampling, "request '" + request.id + "' ");
 }
 
 namespace {

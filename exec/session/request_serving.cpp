@@ -24,16 +24,15 @@ RequestServing::RequestServing(const ServeOptions& options, std::vector<std::int
       capacity_(capacity),
       dilation_(dilation),
       closed_(options.source == nullptr) {
-  for (const planner::InferenceRequest& request : options.requests) add(request);
+  for (const planner::InferenceRequest& request : options.requests) add({.request = request});
 }
 
-void RequestServing::add(planner::InferenceRequest request) {
-  Sampler sampler(SamplingOptions{.temperature = request.temperature,
-                                  .top_p = request.top_p,
-                                  .seed = request.seed,
-                                  .top_k = request.top_k});
-  requests_.emplace(added_++, std::make_shared<Request>(
-                                  Request{.request = std::move(request), .sampler = sampler}));
+void RequestServing::add(LiveRequest joined) {
+  Sampler sampler(joined.request.sampling, joined.request.prompt_ids);
+  requests_.emplace(added_++,
+                    std::make_shared<Request>(Request{.request = std::move(joined.request),
+                                                      .sampler = std::move(sampler),
+                                                      .logprobs = joined.logprobs}));
 }
 
 bool RequestServing::ends(const Request& request, std::int32_t token) const {
@@ -106,10 +105,10 @@ bool RequestServing::receive() {
   RequestSource::News news = options_->source->take();
   if (!news.any()) return false;
   now_ = std::max(now_, present());
-  for (planner::InferenceRequest& request : news.joined) {
-    request.arrival_s = now_;
-    add(request);
-    scheduler_->join(std::move(request));
+  for (LiveRequest& joined : news.joined) {
+    joined.request.arrival_s = now_;
+    add(joined);
+    scheduler_->join(std::move(joined.request));
   }
   closed_ = news.closed;
   if (closed_) {
@@ -168,8 +167,11 @@ bool RequestServing::act() {
 SampleToken RequestServing::sampler(Flying& flying) {
   return [&flying](const Scores& scores) {
     require(flying.tokens.size() < flying.sampled.size(), "as many rows are sampled as asked for");
-    Request& request = *flying.sampled[flying.tokens.size()].second;
+    const std::size_t place = flying.tokens.size();
+    Request& request = *flying.sampled[place].second;
     flying.tokens.push_back(request.sampler.sample(scores));
+    if (request.logprobs)
+      flying.logprobs.emplace(place, logprobs_of(scores, flying.tokens.back(), *request.logprobs));
     return flying.tokens.back();
   };
 }
@@ -213,7 +215,10 @@ model::StepOutcome RequestServing::deliver() {
       hands_->on_token(number, token, request->over);
       continue;
     }
-    if (!source->on_token(number, token, request->over)) request->over = true;
+    ChosenToken chosen{.id = token};
+    if (const auto found = flying.logprobs.find(k); found != flying.logprobs.end())
+      chosen.logprobs = std::move(found->second);
+    if (!source->on_token(number, chosen, request->over)) request->over = true;
     if (request->over) requests_.erase(number);
   }
   return {.step = flying.number, .tokens = std::move(flying.tokens)};

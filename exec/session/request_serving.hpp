@@ -72,24 +72,26 @@ class RequestServing {
   [[nodiscard]] double since_begin(std::int64_t at_ns) const;
 
  private:
-  // A step that was submitted and has no outcome yet.
   // A request that has not ended or, without a source, any.
   struct Request {
     planner::InferenceRequest request;
     Sampler sampler;
+    std::optional<std::size_t> logprobs{};  // as of LiveRequest
     std::vector<std::int32_t> tokens{};
     bool over = false;  // ended, or left
   };
+  // A step that was submitted and has no outcome yet.
   struct Flying {
     std::int32_t number = 0;
     model::ServedStep step{};
     std::vector<std::int32_t> rows{};
     // Requests by number, in the order of its rows; they may have left.
     std::vector<std::pair<std::size_t, std::shared_ptr<Request>>> sampled{};
-    std::vector<std::int32_t> tokens{};  // of these, so far
+    std::vector<std::int32_t> tokens{};               // of these, so far
+    std::map<std::size_t, TokenLogprobs> logprobs{};  // by place in tokens, where asked for
     bool begun = false;
   };
-  void add(planner::InferenceRequest request);
+  void add(LiveRequest joined);
   [[nodiscard]] bool ends(const Request& request, std::int32_t token) const;
   // Takes news from the source; returns whether there were any.
   bool receive();

@@ -4,12 +4,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "exec/compute/logprobs.hpp"
 #include "exec/transport/transport.hpp"
 #include "planner/plan/inference_request.hpp"
 
 namespace tandem::exec {
+
+struct LiveRequest {
+  planner::InferenceRequest request{};  // with token ids; its arrival_s is not read
+  // Log-probabilities of its tokens, and of this number of likeliest ones; absent: none.
+  std::optional<std::size_t> logprobs{};
+};
+
+struct ChosenToken {
+  std::int32_t id = 0;
+  std::optional<TokenLogprobs> logprobs{};  // if the request asks for them
+};
 
 // Asked by the thread that serves, between steps. Requests are numbered from 0 in the order in
 // which take() returns them.
@@ -17,10 +30,9 @@ class RequestSource {
  public:
   virtual ~RequestSource() = default;
   struct News {
-    // With token ids, within the capacity that is served; their arrival_s is not read.
-    std::vector<planner::InferenceRequest> joined{};
-    std::vector<std::size_t> left{};  // requests that are not wanted any more
-    bool closed = false;              // serving ends; what is under way is abandoned
+    std::vector<LiveRequest> joined{};  // within the capacity that is served
+    std::vector<std::size_t> left{};    // requests that are not wanted any more
+    bool closed = false;                // serving ends; what is under way is abandoned
     [[nodiscard]] bool any() const { return closed || !joined.empty() || !left.empty(); }
   };
   // Returns what is new since the last call.
@@ -28,7 +40,7 @@ class RequestSource {
   // Waits until there is something new, until `deadline` at the latest.
   virtual void await(Clock::time_point deadline) = 0;
   // The next token of a request; `last`: the request ends with it. Returns whether it is to go on.
-  [[nodiscard]] virtual bool on_token(std::size_t request, std::int32_t token, bool last) = 0;
+  [[nodiscard]] virtual bool on_token(std::size_t request, const ChosenToken& token, bool last) = 0;
 };
 
 }  // namespace tandem::exec

@@ -38,6 +38,10 @@ struct RunOptions {
   double top_p = 1.0;                        // of the likeliest of this total probability
   std::int64_t top_k = 0;                    // of so many likeliest; 0: of all
   std::uint64_t seed = 0;
+  double min_p = 0.0;  // of those with at least this part of the likeliest's probability
+  double repetition_penalty = 1.0;    // divides positive logits of tokens of prompt and answer
+  double presence_penalty = 0.0;      // subtracted from the logits of tokens of the answer
+  double frequency_penalty = 0.0;     // the same, for each time that the answer has the token
   int threads = 0;                    // computing threads of this process; 0: all cores
   std::filesystem::path cache_dir{};  // of sliced weights; empty: ~/.cache/tandem
   std::stop_token stop{};             // ends the run with std::runtime_error

@@ -8,6 +8,7 @@
 #include "model/base/file_kind.hpp"
 #include "model/base/json_value.hpp"
 #include "model/base/limits.hpp"
+#include "model/base/quantity_text.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 using model::JsonValue;
 
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
-constexpr double kMostTemperature = 1e6;
 constexpr const char* kRemedy = "correct it (docs/reference/commands.md, Workloads)";
 
 std::vector<std::int32_t> read_ids(const JsonValue& value) {
@@ -46,9 +46,35 @@ void read_prompt(const JsonValue& root, InferenceRequest& request) {
   }
 }
 
+Sampling read_sampling(const JsonValue& root) {
+  const Sampling greedy;
+  Sampling sampling;
+  for (const SamplingNumber& number : sampling_numbers()) {
+    const auto value = root.find(number.name);
+    if (!value) continue;
+    const double x = value->number(number.least, number.most);
+    if (!number.allows(x)) value->fail(std::string(number.expected));
+    sampling.*number.value = x;
+  }
+  if (const auto value = root.find("top_k"))
+    sampling.top_k = value->integer(0, std::numeric_limits<std::int32_t>::max());
+  if (const auto value = root.find("seed"))
+    sampling.seed =
+        static_cast<std::uint64_t>(value->integer(0, std::numeric_limits<std::int64_t>::max()));
+  if (sampling.temperature > 0.0) return sampling;
+  for (const SamplingNumber& number : sampling_numbers()) {
+    if (number.needs_temperature && sampling.*number.value != greedy.*number.value)
+      root.at(number.name).fail(model::shortest_text(greedy.*number.value) + " at temperature 0");
+  }
+  if (sampling.top_k != 0) root.at("top_k").fail("0 at temperature 0");
+  if (sampling.seed != 0) root.at("seed").fail("0 at temperature 0");
+  return sampling;
+}
+
 InferenceRequest read_request(const JsonValue& root) {
   root.expect_keys({"id", "arrival_s", "prompt", "prompt_ids", "prompt_tokens", "new_tokens",
-                    "max_tokens", "temperature", "top_k", "top_p", "seed", "ignore_eos"});
+                    "max_tokens", "temperature", "repetition_penalty", "frequency_penalty",
+                    "presence_penalty", "min_p", "top_k", "top_p", "seed", "ignore_eos"});
   InferenceRequest request;
   request.id = root.at("id").line(200);
   if (request.id.empty()) root.at("id").fail("a name");
@@ -57,22 +83,7 @@ InferenceRequest read_request(const JsonValue& root) {
   request.new_tokens = root.at("new_tokens").integer(0, kMostTokens);
   if (const auto value = root.find("max_tokens"))
     request.max_tokens = value->integer(request.new_tokens, kMostTokens);
-  if (const auto value = root.find("temperature"))
-    request.temperature = value->number(0.0, kMostTemperature);
-  if (const auto value = root.find("top_k"))
-    request.top_k = value->integer(0, std::numeric_limits<std::int32_t>::max());
-  if (const auto value = root.find("top_p")) {
-    request.top_p = value->number(0.0, 1.0);
-    if (request.top_p == 0.0) value->fail("above 0 and at most 1 (all tokens)");
-  }
-  if (const auto value = root.find("seed"))
-    request.seed =
-        static_cast<std::uint64_t>(value->integer(0, std::numeric_limits<std::int64_t>::max()));
-  if (request.temperature == 0.0) {  // which takes the likeliest token
-    if (request.top_k != 0) root.at("top_k").fail("0 at temperature 0");
-    if (request.top_p != 1.0) root.at("top_p").fail("1 at temperature 0");
-    if (request.seed != 0) root.at("seed").fail("0 at temperature 0");
-  }
+  request.sampling = read_sampling(root);
   if (const auto value = root.find("ignore_eos")) request.ignore_eos = value->boolean();
   return request;
 }
@@ -116,7 +127,7 @@ std::vector<InferenceRequest> samples_of(const InferenceRequest& sample, std::in
   std::vector<InferenceRequest> requests(static_cast<std::size_t>(count), sample);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].id = "s" + std::to_string(i + 1);
-    if (sample.temperature > 0.0) requests[i].seed += i;
+    if (sample.sampling.temperature > 0.0) requests[i].sampling.seed += i;
   }
   return requests;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/transformer/transformer.hpp"
+#include "planner/plan/sampling.hpp"
 
 namespace tandem::planner {
 
@@ -25,10 +26,7 @@ struct InferenceRequest {
   // The prompt as text or as ids, for runs; predictions need neither.
   std::optional<std::string> prompt{};
   std::vector<std::int32_t> prompt_ids{};
-  double temperature = 0.0;  // 0 selects the most likely token
-  double top_p = 1.0;
-  std::int64_t top_k = 0;  // 0: of all tokens
-  std::uint64_t seed = 0;
+  Sampling sampling{};
   bool ignore_eos = false;
   [[nodiscard]] std::int64_t limit() const { return max_tokens.value_or(new_tokens); }
   // Returns the tokens after which a run ends the request, unless a stop token comes first.
@@ -41,11 +39,12 @@ struct InferenceRequest {
 
 // Reads JSON lines, one request each; lines of spaces are skipped:
 //   {"id": "a", "arrival_s": 0.0, "prompt": TEXT or "prompt_ids": [..] or "prompt_tokens": N,
-//    "new_tokens": N, "max_tokens": N, "temperature": 0, "top_k": 0, "top_p": 1, "seed": 0,
+//    "new_tokens": N, "max_tokens": N, "temperature": 0, "repetition_penalty": 1,
+//    "frequency_penalty": 0, "presence_penalty": 0, "min_p": 0, "top_k": 0, "top_p": 1, "seed": 0,
 //    "ignore_eos": false}
-// The last six are optional. Returns the requests sorted by arrival, equal arrivals in the order
-// of lines. Throws Error naming `source`, line, field, value, expected value and remedy, also for a
-// duplicate id and for a file without requests.
+// What follows new_tokens is optional. Returns the requests sorted by arrival, equal arrivals in
+// the order of lines. Throws Error naming `source`, line, field, value, expected value and remedy,
+// also for a duplicate id and for a file without requests.
 [[nodiscard]] std::vector<InferenceRequest> parse_requests(std::string_view text,
                                                            std::string_view source);
 

@@ -108,12 +108,12 @@ std::string to_json_lines(std::span<const InferenceRequest> requests) {
     }
     line["new_tokens"] = request.new_tokens;
     if (request.max_tokens) line["max_tokens"] = *request.max_tokens;
-    if (request.temperature > 0.0) {
-      line["temperature"] = request.temperature;
-      if (request.top_k > 0) line["top_k"] = request.top_k;
-      line["top_p"] = request.top_p;
-      line["seed"] = request.seed;
+    for (const SamplingNumber& number : sampling_numbers()) {
+      const double x = request.sampling.*number.value;
+      if (x != Sampling().*number.value) line[std::string(number.name)] = x;
     }
+    if (request.sampling.top_k > 0) line["top_k"] = request.sampling.top_k;
+    if (request.sampling.temperature > 0.0) line["seed"] = request.sampling.seed;
     if (request.ignore_eos) line["ignore_eos"] = true;
     text += line.dump() + '\n';
   }

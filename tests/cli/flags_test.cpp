@@ -86,6 +86,7 @@ TEST_CASE("cli/flags: what has no effect in the mode that the others choose is r
       {local_with({"--raw-prompt"}), "'--raw-prompt'"},
       {local_with({"--memory-limit", "1GiB"}), "'--memory-limit'"},
       {local_with({"--top-p", "0.5"}), "'--top-p'"},
+      {local_with({"--min-p", "0.1"}), "'--min-p'"},
       {local_with({"--seed", "3", "--temperature", "0"}), "'--seed'"},
       {local_with({"--emulate", "--pace", "nominal", "--max-drift", "1"}), "'--max-drift'"},
       {here_with({"--emulate"}), "'--emulate'"},

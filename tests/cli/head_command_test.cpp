@@ -122,6 +122,8 @@ TEST_CASE(
   refused(with(run, {"--temperature", "0.8"}), "without a top-k draws from more");
   refused(with(run, {"--temperature", "0.8", "--top-p", "0.5"}), "--candidates none");
   refused(with(run, {"--temperature", "0.8", "--top-k", "9"}), "a top-k of at most 8");
+  refused(with(run, {"--repetition-penalty", "1.1"}),
+          "with a repetition_penalty of 1.1 reads all logits");
   refused(with(run, {"--logits", "l.npy"}), "all logits are asked for");
   refused(
       {"eval", "--weights", "tandem-tiny", "--plan", "plan.json", "--emulate", "--out", "x.json"},

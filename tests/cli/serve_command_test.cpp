@@ -1,9 +1,15 @@
 // tandem serve and tandem chat, as a user starts and ends them.
 
+#include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +17,7 @@
 
 #include "tests/cli/cli_program.hpp"
 #include "tests/serve/http_client.hpp"
+#include "tests/serve/self_signed.hpp"
 #include "tests/support/source_tree.hpp"
 
 namespace tandem::test::serve_command_test {
@@ -25,17 +32,18 @@ using testing::post_text;
 // `tandem serve` in the bench's folder, until end().
 class Server {
  public:
-  Server(const Workbench& bench, const std::string& words) : bench_(bench) {
-    thread_ = std::thread([this, words] {
-      outcome_ = bench_.shell("\"$TANDEM\" serve --listen 127.0.0.1:0 " + words +
+  Server(const Workbench& bench, const std::string& words, const std::string& host = "127.0.0.1")
+      : bench_(bench) {
+    thread_ = std::thread([this, words, host] {
+      outcome_ = bench_.shell("\"$TANDEM\" serve --listen " + host + ":0 " + words +
                               " >serve.out 2>serve.err & echo $! >pid; wait $!; echo $?");
     });
     for (int i = 0; i < 1500 && port_ == 0 && !has_ended(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       const std::string out = bench_.has("serve.out") ? bench_.read("serve.out") : "";
-      const std::size_t at = out.find("http://127.0.0.1:");
+      const std::size_t at = out.find("://" + host + ":");
       if (out.ends_with('\n') && at != std::string::npos)
-        port_ = static_cast<std::uint16_t>(std::stoi(out.substr(at + 17)));
+        port_ = static_cast<std::uint16_t>(std::stoi(out.substr(at + host.size() + 4)));
     }
     REQUIRE(port_ != 0);
   }
@@ -159,11 +167,49 @@ TEST_CASE("cli/serve: the cluster is that of the plan, its times those of simula
         doctest::Approx(metrics["token_latency_s"]["mean"].get<double>()).epsilon(1e-6));
 }
 
+TEST_CASE("cli/serve: other machines need TLS, the token and a name that is allowed") {
+  const Workbench bench;
+  const testing::SelfSigned identity;
+  bench.write("server.pem", identity.certificate);
+  bench.write("server.key", identity.key);
+  bench.write("token", "0123456789abcdef\n");
+  const Server server(bench,
+                      "--weights tandem-tiny --cache cache --token token --tls-cert server.pem "
+                      "--tls-key server.key --allow-host box.lan",
+                      "0.0.0.0");
+  CHECK(bench.read("serve.out").find("on https://0.0.0.0:") != std::string::npos);
+  const auto status = [&](const std::string& host, const std::string& token) {
+    HttpClient client(server.port(), 0, identity.client.get());
+    client.send("GET /v1/models HTTP/1.1\r\nHost: " + host + "\r\nAuthorization: Bearer " + token +
+                "\r\n\r\n");
+    return client.reply().status;
+  };
+  CHECK(status("127.0.0.1", "0123456789abcdef") == 200);
+  CHECK(status("10.0.0.7:8080", "0123456789abcdef") == 200);
+  CHECK(status("box.lan", "0123456789abcdef") == 200);
+  CHECK(status("evil.example", "0123456789abcdef") == 403);
+  CHECK(status("127.0.0.1", "fedcba9876543210") == 401);
+  CHECK(ask(server.port(), get_text("/health")).status == 400);  // without TLS
+}
+
 TEST_CASE("cli/serve: what cannot be served is one clear error") {
   const Kitchen bench;
   bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});
   check_refused(bench, {"serve", "--weights", "tiny", "--listen", "0.0.0.0:8080"}, 1,
-                "expected 127.0.0.1, ::1 or localhost, as answers are not encrypted");
+                "expected also '--token FILE' and '--tls-cert FILE'");
+  bench.write("token", "0123456789abcdef");
+  check_refused(bench,
+                {"serve", "--weights", "tiny", "--listen", "0.0.0.0:8080", "--token", "token"}, 1,
+                "expected also '--token FILE' and '--tls-cert FILE'");
+  check_refused(bench, {"serve", "--weights", "tiny", "--tls-key", "k"}, 2, "'--tls-key'");
+  check_refused(bench, {"serve", "--weights", "tiny", "--tls-cert", "c"}, 2, "'--tls-key'");
+  check_refused(bench, {"serve", "--weights", "tiny", "--tls-cert", "absent", "--tls-key", "token"},
+                1, "absent");
+  check_refused(bench, {"serve", "--weights", "tiny", "--tls-cert", "token", "--tls-key", "token"},
+                1, "token: no certificate");
+  for (const char* const bad : {"https://box", "box:8080", "", "a b"})
+    check_refused(bench, {"serve", "--weights", "tiny", "--allow-host", bad}, 1 + int{*bad == 0},
+                  "'--allow-host'");
   check_refused(bench, {"serve", "--weights", "tiny", "--hosts", "h"}, 2, "without a plan");
   bench.write("token", "short");
   check_refused(bench, {"serve", "--weights", "tiny", "--token", "token"}, 1,
@@ -202,6 +248,40 @@ TEST_CASE("cli/chat: turns, commands and the end of the input") {
   CHECK(expected.ends_with(answer));
   // Without a template there is no chat.
   check_refused(bench, {"chat", "--weights", "tandem-tiny"}, 1, "no chat template");
+}
+
+TEST_CASE("cli/chat: Ctrl-D leaves while a device is still waited for") {
+  const Workbench bench;
+  std::filesystem::copy(testing::in_sources("scenarios/models/tandem-tiny"),
+                        bench.folder() / "tiny", std::filesystem::copy_options::recursive);
+  bench.write("tiny/chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  REQUIRE(bench
+              .shell("\"$TANDEM\" plan --platform home4 --devices desktop,laptop --model tiny "
+                     "--strategy pipeline --prompt-tokens 40 --new-tokens 10 --out plan.json "
+                     "--quiet")
+              .code == 0);
+  // A worker that takes connections and never answers.
+  const int worker = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(worker, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(::listen(worker, 4) == 0);
+  REQUIRE(::getsockname(worker, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  bench.write("hosts", "laptop 127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "\n");
+  // A terminal with Ctrl-D typed ahead.
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  REQUIRE((::grantpt(terminal) == 0 && ::unlockpt(terminal) == 0));
+  const std::string name = ::ptsname(terminal);
+  const int user = ::open(name.c_str(), O_RDWR | O_NOCTTY);
+  REQUIRE(::write(terminal, "\x04", 1) == 1);
+  const Outcome chat =
+      bench.shell("\"$TANDEM\" chat plan.json --weights tiny --cache cache --hosts hosts <" + name);
+  CHECK(chat.code == 0);
+  CHECK(chat.out.empty());
+  CHECK(chat.err.empty());
+  for (const int descriptor : {user, terminal, worker}) ::close(descriptor);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST_CASE("serve/access: loopback and the listening host, whatever the port") {
                                                  {"localhost@evil", false},
                                                  {" localhost", false}}) {
     CAPTURE(header);
-    CHECK(serve::is_own_host(header, "box.lan") == own);
+    CHECK(serve::is_own_host(header, {.listening = "box.lan"}) == own);
   }
   for (const auto& [origin, own] :
        std::vector<std::pair<std::string, bool>>{{"http://localhost:3000", true},
@@ -44,7 +44,23 @@ TEST_CASE("serve/access: loopback and the listening host, whatever the port") {
                                                  {"http://evil.example", false},
                                                  {"http://localhost.evil.example:8080", false}}) {
     CAPTURE(origin);
-    CHECK(serve::is_own_origin(origin, "127.0.0.1") == own);
+    CHECK(serve::is_own_origin(origin, {.listening = "127.0.0.1"}) == own);
+  }
+}
+
+TEST_CASE("serve/access: names that are allowed, and numbers where all addresses are listened on") {
+  const serve::OwnHosts named{.listening = "192.168.0.4", .names = {"box.lan", "fd00::4"}};
+  for (const char* const own :
+       {"box.lan:8080", "BOX.lan", "192.168.0.4:1", "[fd00::4]:8080", "localhost"})
+    CHECK(serve::is_own_host(own, named));
+  for (const char* const foreign :
+       {"192.168.0.5", "evil.example", "box.lan.evil.example", "x.box.lan"})
+    CHECK_FALSE(serve::is_own_host(foreign, named));
+  CHECK(serve::is_own_origin("https://box.lan:8080", named));
+  for (const char* const all : {"0.0.0.0", "::"}) {
+    CHECK(serve::is_own_host("10.1.2.3:8080", {.listening = all}));
+    CHECK(serve::is_own_host("[fe80::1]:8080", {.listening = all}));
+    CHECK_FALSE(serve::is_own_host("evil.example", {.listening = all}));
   }
 }
 

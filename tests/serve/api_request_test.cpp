@@ -38,7 +38,8 @@ TEST_CASE("serve/request: all parameters of a chat") {
       R"( {"role": "assistant", "content": "c"}],)"
       R"( "max_completion_tokens": 7, "temperature": 0.5, "top_p": 0.9, "top_k": 40, "seed": -3,)"
       R"( "stop": ["x", "yz"], "stream": true, "stream_options": {"include_usage": true},)"
-      R"( "n": 1, "presence_penalty": 0.0, "logprobs": false, "user": "u", "tools": null,)"
+      R"( "n": 3, "presence_penalty": -0.5, "frequency_penalty": 2, "repetition_penalty": 1.5,)"
+      R"( "min_p": 0.25, "logprobs": false, "user": "u", "tools": null,)"
       R"( "response_format": {"type": "text"}})");
   CHECK(request.is_chat);
   REQUIRE(request.messages.size() == 3);
@@ -47,16 +48,21 @@ TEST_CASE("serve/request: all parameters of a chat") {
   CHECK(request.messages[2].role == "assistant");
   CHECK(request.model == "m");
   CHECK(request.max_tokens == 7);
-  CHECK(request.temperature == 0.5);
-  CHECK(request.top_p == 0.9);
-  CHECK(request.top_k == 40);
+  CHECK(request.sampling.temperature == 0.5);
+  CHECK(request.sampling.top_p == 0.9);
+  CHECK(request.sampling.top_k == 40);
+  CHECK(request.sampling.presence_penalty == -0.5);
+  CHECK(request.sampling.frequency_penalty == 2.0);
+  CHECK(request.sampling.repetition_penalty == 1.5);
+  CHECK(request.sampling.min_p == 0.25);
+  CHECK(request.choices == 3);
   CHECK(request.seed == static_cast<std::uint64_t>(-3));
   CHECK(request.stops == std::vector<std::string>{"x", "yz"});
   CHECK(request.streams);
   CHECK(request.includes_usage);
   const ApiRequest least = serve::parse_chat_request(chat_with(""));
-  CHECK(least.temperature == 1.0);
-  CHECK(least.top_p == 1.0);
+  CHECK(least.sampling.temperature == 1.0);
+  CHECK(least.sampling.top_p == 1.0);
   CHECK_FALSE(least.max_tokens);
   CHECK_FALSE(least.seed);
   CHECK_FALSE(least.streams);
@@ -71,7 +77,7 @@ TEST_CASE("serve/request: values that change nothing are accepted") {
         R"("tools": [], "tool_choice": "auto")"}) {
     CAPTURE(more);
     const ApiRequest request = serve::parse_chat_request(chat_with(more));
-    CHECK(request.top_k == 0);
+    CHECK(request.sampling.top_k == 0);
     CHECK_FALSE(request.includes_usage);
   }
 }
@@ -90,16 +96,40 @@ TEST_CASE("serve/request: a text completion's prompt is a text or its tokens") {
     CHECK(error_of(bad, false).param == "prompt");
 }
 
+TEST_CASE("serve/request: log-probabilities of chats and of text completions") {
+  const auto of_chat = [](const char* more) {
+    return serve::parse_chat_request(chat_with(more)).logprobs;
+  };
+  CHECK_FALSE(of_chat(""));
+  CHECK_FALSE(of_chat(R"("logprobs": false)"));
+  CHECK(of_chat(R"("logprobs": true)") == 0U);
+  CHECK(of_chat(R"("logprobs": true, "top_logprobs": 20)") == 20U);
+  const auto of_text = [](const std::string& more) {
+    return serve::parse_completion_request(R"({"prompt": "a")" + more + "}").logprobs;
+  };
+  CHECK_FALSE(of_text(""));
+  CHECK_FALSE(of_text(R"(, "logprobs": null)"));
+  CHECK(of_text(R"(, "logprobs": 0)") == 0U);
+  CHECK(of_text(R"(, "logprobs": 5)") == 5U);
+  for (const char* const bad :
+       {R"({"prompt": "a", "logprobs": 6})", R"({"prompt": "a", "logprobs": true})",
+        R"({"prompt": "a", "logprobs": 1, "top_logprobs": 2})"})
+    CHECK(error_of(bad, false).status == 400);
+}
+
 TEST_CASE("serve/request: what is unknown, unsupported or out of range is refused by name") {
   for (const auto& [more, param] : std::vector<std::pair<std::string, std::string>>{
            {R"("frobnicate": 1)", "frobnicate"},
-           {R"("n": 2)", "n"},
-           {R"("logprobs": true)", "logprobs"},
+           {R"("n": 0)", "n"},
+           {R"("n": 129)", "n"},
+           {R"("n": 2, "temperature": 0)", "n"},
+           {R"("logprobs": 3)", "logprobs"},
            {R"("top_logprobs": 3)", "top_logprobs"},
-           {R"("presence_penalty": 0.5)", "presence_penalty"},
-           {R"("frequency_penalty": -1)", "frequency_penalty"},
-           {R"("repetition_penalty": 1.1)", "repetition_penalty"},
-           {R"("min_p": 0.1)", "min_p"},
+           {R"("logprobs": true, "top_logprobs": 21)", "top_logprobs"},
+           {R"("presence_penalty": 2.5)", "presence_penalty"},
+           {R"("frequency_penalty": -3)", "frequency_penalty"},
+           {R"("repetition_penalty": 0)", "repetition_penalty"},
+           {R"("min_p": 1.5)", "min_p"},
            {R"("logit_bias": {"5": 1})", "logit_bias"},
            {R"("tools": [{"type": "function"}])", "tools"},
            {R"("response_format": {"type": "json_object"})", "response_format"},

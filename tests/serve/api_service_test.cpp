@@ -5,187 +5,34 @@
 
 #include <doctest/doctest.h>
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <future>
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "exec/serve/live_session.hpp"
-#include "exec/weights/model_folder.hpp"
-#include "exec/weights/source/weight_source.hpp"
-#include "planner/search/local_plan.hpp"
-#include "planner/serving/local_service.hpp"
-#include "serve/http_server.hpp"
-#include "tests/exec/weights/weights_support.hpp"
 #include "tests/serve/held_tokenizer.hpp"
 #include "tests/serve/http_client.hpp"
-#include "tests/support/source_tree.hpp"
+#include "tests/serve/service_bench.hpp"
 
 namespace tandem::test::api_service_test {
 namespace {
 
 using nlohmann::json;
 using testing::ask;
+using testing::completion;
 using testing::get_text;
+using testing::Home;
 using testing::HttpClient;
-using testing::HttpReplyText;
+using testing::kChat;
+using testing::kPrompt;
+using testing::kText;
 using testing::post_text;
-
-constexpr const char* kChat = "/v1/chat/completions";
-constexpr const char* kText = "/v1/completions";
-
-model::Transformer tiny_model(const std::filesystem::path& weights) {
-  model::Transformer transformer = exec::read_geometry(weights);
-  transformer.formats =
-      exec::stored_formats(*exec::open_weights(weights, transformer), transformer);
-  return transformer;
-}
-
-// A copy of tandem-tiny with a chat template.
-struct Home {
-  Home() {
-    std::filesystem::copy(testing::in_sources("scenarios/models/tandem-tiny"), weights(),
-                          std::filesystem::copy_options::recursive);
-    std::ofstream(weights() / "chat_template.jinja")
-        << "<s>{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}Answer:";
-    model = tiny_model(weights());
-    tokenizer = exec::load_tokenizer(weights(), model);
-  }
-  [[nodiscard]] std::filesystem::path weights() const { return folder.path() / "tiny"; }
-  // The tokens of a run alone.
-  [[nodiscard]] std::vector<std::int32_t> alone(std::vector<std::int32_t> prompt,
-                                                std::int64_t tokens,
-                                                const exec::SamplingOptions& sampling = {}) const {
-    const auto plan = std::get<planner::Plan>(planner::plan_here(
-        model, {.prompt_tokens = std::ssize(prompt), .new_tokens = tokens}, model::Bytes{4e9}));
-    exec::ExecuteOptions options;
-    options.weights = weights();
-    options.cache_dir = folder.path() / "cache";
-    options.prompt = std::move(prompt);
-    options.new_tokens = tokens;
-    options.sampling = sampling;
-    return exec::execute(plan, options).tokens;
-  }
-  // The text of an answer that a run alone gives to a prompt.
-  [[nodiscard]] std::string text_alone(const std::vector<std::int32_t>& prompt, std::int64_t tokens,
-                                       const exec::SamplingOptions& sampling = {}) const {
-    exec::AnswerText text(*tokenizer, prompt, {});
-    std::string all;
-    for (const std::int32_t token : alone(prompt, tokens, sampling)) all += text.push(token);
-    return all + text.finish();
-  }
-  testing::TemporaryFolder folder;
-  model::Transformer model;
-  std::unique_ptr<exec::Tokenizer> tokenizer;
-};
-
-struct Serving {
-  explicit Serving(const Home& home, std::size_t queue = 64, const std::string& token = {},
-                   const serve::HttpLimits& http = {}, const serve::Prediction& prediction = {},
-                   std::size_t waiting_bodies = 1024, std::size_t waiting_bytes = 1U << 20U)
-      : service(
-            std::get<planner::LiveService>(planner::service_here(home.model, model::Bytes{4e9}))),
-        desk(*home.tokenizer, home.model, exec::stop_tokens(service.plan, *home.tokenizer),
-             {.capacity = service.capacity, .chunk = service.chunk, .queue = queue}),
-        board(service.plan,
-              {.model = "tiny",
-               .chats = true,
-               .policy = "continuous",
-               .together = 4,
-               .devices = "this machine"},
-              prediction),
-        api({.model = "tiny",
-             .listening = "127.0.0.1",
-             .token = token,
-             .chat = exec::read_model_chat(home.weights()),
-             .vocabulary = home.model.vocab,
-             .waiting_bodies = waiting_bodies,
-             .waiting_bytes = waiting_bytes},
-            *home.tokenizer, desk, board),
-        server({.host = "127.0.0.1", .port = 0}, api, http) {
-    api.use(server);
-    thread = std::thread([this] { server.run(); });
-    exec::ExecuteOptions options;
-    options.weights = home.weights();
-    options.cache_dir = home.folder.path() / "cache";
-    options.tokenizer = home.tokenizer.get();
-    options.serve = exec::ServeOptions{
-        .requests = {}, .policy = service.policy, .chunk = service.chunk, .on_token = {}};
-    std::promise<void> ready;
-    session.emplace(service.plan, options, desk,
-                    exec::LiveSessionEvents{.on_ready =
-                                                [&] {
-                                                  api.set_ready();
-                                                  ready.set_value();
-                                                },
-                                            .on_end = {}});
-    ready.get_future().wait();
-    while (ask(port(), get_text("/health")).status != 200)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  ~Serving() { end(); }
-  void end() {
-    session.reset();
-    if (!thread.joinable()) return;
-    server.stop();
-    thread.join();
-    api.end();
-  }
-  [[nodiscard]] std::uint16_t port() const { return server.endpoint().port; }
-  bool soon(const std::function<bool()>& done) const {
-    for (int i = 0; i < 2000 && !done(); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return done();
-  }
-  planner::LiveService service;
-  exec::RequestDesk desk;
-  serve::ClusterBoard board;
-  serve::ApiService api;
-  serve::HttpServer server;
-  std::thread thread;
-  std::optional<exec::LiveSession> session;
-};
-
-json completion(const std::string& prompt, int tokens) {
-  return {{"prompt", prompt}, {"max_tokens", tokens}, {"temperature", 0}};
-}
-
-// The text of a stream, and what its last parts state.
-struct Streamed {
-  std::string text;
-  std::string reason;
-  json usage;
-  bool done = false;
-};
-
-Streamed streamed(const HttpReplyText& reply) {
-  Streamed all;
-  for (const std::string& event : reply.events()) {
-    if (event == "[DONE]") {
-      all.done = true;
-      continue;
-    }
-    const json part = json::parse(event);
-    if (part.contains("usage") && !part["usage"].is_null()) all.usage = part["usage"];
-    if (part["choices"].empty()) continue;
-    const json& choice = part["choices"][0];
-    all.text += choice.contains("text") ? choice["text"].get<std::string>()
-                                        : choice["delta"].value("content", "");
-    if (!choice["finish_reason"].is_null()) all.reason = choice["finish_reason"];
-  }
-  return all;
-}
-
-const std::string kPrompt =
-    "Question: where is the red lamp? The red lamp is in the attic. Answer:";
+using testing::Serving;
+using testing::Streamed;
+using testing::streamed;
 
 TEST_CASE("serve/api: answers are what a run alone generates, whole and streamed") {
   const Home home;
@@ -213,6 +60,25 @@ TEST_CASE("serve/api: answers are what a run alone generates, whole and streamed
   json given{{"prompt", ids}, {"max_tokens", 9}, {"temperature", 0.8}, {"top_p", 0.9}, {"seed", 5}};
   CHECK(ask(serving.port(), post_text(kText, given.dump())).json()["choices"][0]["text"] ==
         home.text_alone(ids, 9, {.temperature = 0.8, .top_p = 0.9, .seed = 5}));
+  // All samplers; and penalties of greedy sampling.
+  for (const double temperature : {0.0, 0.9}) {
+    const exec::SamplingOptions sampling{.temperature = temperature,
+                                         .seed = 5,
+                                         .min_p = 0.05,
+                                         .repetition_penalty = 1.25,
+                                         .presence_penalty = 0.5,
+                                         .frequency_penalty = 0.25};
+    given = {{"prompt", ids},
+             {"max_tokens", 24},
+             {"temperature", temperature},
+             {"seed", 5},
+             {"min_p", 0.05},
+             {"repetition_penalty", 1.25},
+             {"presence_penalty", 0.5},
+             {"frequency_penalty", 0.25}};
+    CHECK(ask(serving.port(), post_text(kText, given.dump())).json()["choices"][0]["text"] ==
+          home.text_alone(ids, 24, sampling));
+  }
   // A stop text.
   const std::string stop = expected.substr(expected.size() / 2, 3);
   json stopping = completion(kPrompt, 12);
@@ -320,6 +186,31 @@ TEST_CASE("serve/api: what is refused, with the status and the error of the API"
         "context_length_exceeded");
   refused(post_text("/v1/embeddings", good), 404, "/v1/embeddings");
   refused("GET /v1/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "expected POST");
+  // An absolute URI names the host itself.
+  refused("GET http://evil.example/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", 403,
+          "Host 'evil.example'");
+  CHECK(
+      ask(serving.port(), "GET http://localhost:1/v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+          .status == 200);
+  refused("GET localhost HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "request target");
+  refused("GET * HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "path '*'");
+  CHECK(
+      ask(serving.port(), "PUT /health HTTP/1.1\r\nHost: localhost\r\n\r\n").headers.at("allow") ==
+      "GET, HEAD, OPTIONS");
+  for (const auto& [path, methods] :
+       std::vector<std::pair<std::string, std::string>>{{"*", "GET, HEAD, POST, OPTIONS"},
+                                                        {kText, "POST, OPTIONS"},
+                                                        {"/", "GET, HEAD, OPTIONS"}}) {
+    HttpClient client(serving.port());
+    client.send("OPTIONS " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    const auto reply = client.reply(/*has_body=*/false);
+    CHECK(reply.status == 204);
+    CHECK(reply.headers.at("allow") == methods);
+    CHECK_FALSE(reply.headers.contains("content-length"));
+    client.send(get_text("/health"));  // the connection goes on
+    CHECK(client.reply().status == 200);
+  }
+  refused("OPTIONS /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "/nothing");
   refused(
       "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
       "Content-Length: 2\r\n\r\n{}",

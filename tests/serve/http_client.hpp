@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -41,7 +43,8 @@ struct HttpReplyText {
 
 class HttpClient {
  public:
-  explicit HttpClient(std::uint16_t port, int receive_buffer = 0) {
+  // `tls`: null without TLS; outlives the client.
+  explicit HttpClient(std::uint16_t port, int receive_buffer = 0, SSL_CTX* tls = nullptr) {
     socket_ = ::socket(AF_INET, SOCK_STREAM, 0);
     if (receive_buffer > 0)
       ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
@@ -52,6 +55,10 @@ class HttpClient {
     address.sin_port = htons(port);
     ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
     connected_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    if (tls == nullptr) return;
+    tls_.reset(SSL_new(tls));
+    SSL_set_fd(tls_.get(), socket_);
+    connected_ = SSL_connect(tls_.get()) == 1;
   }
   ~HttpClient() { close(); }
   HttpClient(const HttpClient&) = delete;
@@ -64,20 +71,30 @@ class HttpClient {
   }
   void send(std::string_view bytes) const {
     while (!bytes.empty()) {
-      const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t sent = tls_
+                               ? SSL_write(tls_.get(), bytes.data(), static_cast<int>(bytes.size()))
+                               : ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent <= 0) return;  // the server has closed
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
   }
   // Reads one piece; false at the end of the connection or after `patience`.
   bool read_some(std::chrono::milliseconds patience = std::chrono::milliseconds(20'000)) {
-    pollfd ready{.fd = socket_, .events = POLLIN, .revents = 0};
-    if (::poll(&ready, 1, static_cast<int>(patience.count())) <= 0) return false;
     char piece[65536];
-    const ssize_t bytes = ::recv(socket_, piece, sizeof piece, 0);
-    if (bytes <= 0) return false;
-    received_.append(piece, static_cast<std::size_t>(bytes));
-    return true;
+    while (true) {
+      pollfd ready{.fd = socket_, .events = POLLIN, .revents = 0};
+      const bool pending = tls_ && SSL_pending(tls_.get()) > 0;
+      if (!pending && ::poll(&ready, 1, static_cast<int>(patience.count())) <= 0) return false;
+      const ssize_t bytes = tls_ ? SSL_read(tls_.get(), piece, sizeof piece)
+                                 : ::recv(socket_, piece, sizeof piece, 0);
+      // What was there was TLS's own.
+      if (tls_ && bytes < 0 &&
+          SSL_get_error(tls_.get(), static_cast<int>(bytes)) == SSL_ERROR_WANT_READ)
+        continue;
+      if (bytes <= 0) return false;
+      received_.append(piece, static_cast<std::size_t>(bytes));
+      return true;
+    }
   }
   // Whether the server closes within the time; what comes before is kept.
   bool ends(std::chrono::milliseconds patience = std::chrono::milliseconds(20'000)) {
@@ -88,6 +105,11 @@ class HttpClient {
     return ::poll(&ready, 1, 0) > 0 && ::recv(socket_, &byte, 1, MSG_DONTWAIT) <= 0;
   }
   [[nodiscard]] const std::string& received() const { return received_; }
+  // Whether the server has ended TLS, so that nothing is missing behind what was read.
+  [[nodiscard]] bool ended_tls() const {
+    return (SSL_get_shutdown(tls_.get()) & SSL_RECEIVED_SHUTDOWN) != 0;
+  }
+  [[nodiscard]] SSL* tls() const { return tls_.get(); }
 
   // Reads one answer; what follows it stays for the next.
   HttpReplyText reply(bool has_body = true) {
@@ -142,7 +164,11 @@ class HttpClient {
       if (bytes == 0) return true;
     }
   }
+  struct Free {
+    void operator()(SSL* tls) const { SSL_free(tls); }
+  };
   int socket_ = -1;
+  std::unique_ptr<SSL, Free> tls_;
   bool connected_ = false;
   std::string received_;
 };

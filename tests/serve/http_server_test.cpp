@@ -13,69 +13,18 @@
 #include <vector>
 
 #include "tests/serve/http_client.hpp"
+#include "tests/serve/running_server.hpp"
 
 namespace tandem::test::http_server_test {
 namespace {
 
-using serve::HttpAnswer;
-using serve::HttpHead;
-using serve::HttpReply;
-using serve::HttpRequest;
 using testing::ask;
 using testing::get_text;
 using testing::HttpClient;
 using testing::post_text;
+using testing::Running;
+using testing::TestHandler;
 using Milliseconds = std::chrono::milliseconds;
-
-// /echo answers with the body, /events streams it by the byte, /endless streams until the client is
-// gone, /forgotten is never answered, /held until it is gone.
-class TestHandler : public serve::HttpHandler {
- public:
-  bool refuses(const HttpHead& head, HttpAnswer& refusal) override {
-    if (head.path != "/refused") return false;
-    refusal = {.status = 415, .body = "no"};
-    return true;
-  }
-  HttpAnswer protocol_error(unsigned status, const std::string& reason) override {
-    return {.status = status, .body = reason};
-  }
-  void handle(HttpRequest request, std::shared_ptr<HttpReply> reply) override {
-    ++handled;
-    if (request.path == "/echo") return reply->send({.body = request.body});
-    if (request.path == "/forgotten") return;
-    reply->when_gone([this, reply] { ++gone; });
-    if (request.path == "/held") return;
-    reply->begin_events();
-    if (request.path == "/endless") {
-      const std::string piece(60'000, 'x');
-      for (int i = 0; i < 1000; ++i) reply->event(piece);
-      return;
-    }
-    for (const char byte : request.body) reply->event(std::string_view(&byte, 1));
-    reply->end();
-  }
-  std::atomic<int> handled = 0;
-  std::atomic<int> gone = 0;
-};
-
-struct Running {
-  explicit Running(const serve::HttpLimits& limits = {})
-      : server({.host = "127.0.0.1", .port = 0}, handler, limits),
-        thread([this] { server.run(); }) {}
-  ~Running() {
-    server.stop();
-    thread.join();
-  }
-  [[nodiscard]] std::uint16_t port() const { return server.endpoint().port; }
-  // Whether `done()` is true within ten seconds.
-  static bool soon(const std::function<bool()>& done) {
-    for (int i = 0; i < 1000 && !done(); ++i) std::this_thread::sleep_for(Milliseconds(10));
-    return done();
-  }
-  TestHandler handler;
-  serve::HttpServer server;
-  std::thread thread;
-};
 
 TEST_CASE("serve/http: requests follow one another on a connection, in pieces of any size") {
   const Running running;

@@ -118,7 +118,7 @@ TEST_CASE("exec/candidates: a token drawn from them is the one drawn from all lo
         SamplingOptions{3.0, 0.3, 5, 16}, SamplingOptions{1.0, 1.0, 5, 16}}) {
     CAPTURE(options.temperature);
     CAPTURE(options.top_p);
-    REQUIRE(decided_by(options, 16));
+    REQUIRE(undecided_by(options, 16).empty());
     Sampler whole(options);
     Sampler some(options);
     for (int i = 0; i < 200; ++i) {
@@ -130,11 +130,11 @@ TEST_CASE("exec/candidates: a token drawn from them is the one drawn from all lo
 }
 
 TEST_CASE("exec/candidates: what they do not decide is said") {
-  CHECK(decided_by({.temperature = 0.0}, 1));
-  CHECK(decided_by({.temperature = 0.5, .top_k = 8}, 8));
-  CHECK(!decided_by({.temperature = 0.5, .top_k = 9}, 8));
-  CHECK(!decided_by({.temperature = 0.5}, 8));
-  CHECK(!decided_by({.temperature = 0.5, .top_p = 0.1}, 8));
+  CHECK(undecided_by({.temperature = 0.0}, 1).empty());
+  CHECK(undecided_by({.temperature = 0.5, .top_k = 8}, 8).empty());
+  CHECK(has(undecided_by({.temperature = 0.5, .top_k = 9}, 8), "top-k 9"));
+  CHECK(has(undecided_by({.temperature = 0.5}, 8), "without a top-k"));
+  CHECK(!undecided_by({.temperature = 0.5, .top_p = 0.1}, 8).empty());
   const std::vector<Candidate> best{{3, 1.0F}, {1, 0.5F}};
   CHECK_THROWS_AS((void)Sampler({.temperature = 0.5}).sample(Scores(best, 1.5)), std::logic_error);
   CHECK_THROWS_AS((void)Scores(best, 1.5).logits(), std::logic_error);

@@ -37,16 +37,16 @@ class Trickle : public RequestSource {
     if (joined_ < requests_.size() && (seen_ >= 2 || under_way_ == 0)) {
       seen_ = 0;
       ++under_way_;
-      news.joined.push_back(requests_[joined_++]);
+      news.joined.push_back({.request = requests_[joined_++]});
     }
     news.left = std::exchange(left_, {});
     news.closed = joined_ == requests_.size() && under_way_ == 0;
     return news;
   }
   void await(Clock::time_point deadline) override { std::this_thread::sleep_until(deadline); }
-  bool on_token(std::size_t request, std::int32_t token, bool last) override {
+  bool on_token(std::size_t request, const ChosenToken& token, bool last) override {
     ++seen_;
-    tokens[request].push_back(token);
+    tokens[request].push_back(token.id);
     const bool leaves = std::ranges::find(leaving_, request) != leaving_.end();
     if (leaves && tokens[request].size() == 1 && !last) {
       left_.push_back(request);  // by itself, as a client that goes

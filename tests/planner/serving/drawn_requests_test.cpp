@@ -114,8 +114,18 @@ TEST_CASE("planner/drawn requests: within a context, of one length, and read bac
   // Texts and sampling are told, too.
   const auto told = planner::parse_requests(
       R"({"id": "a", "arrival_s": 0.5, "prompt": "x\"y", "new_tokens": 2, "temperature": 0.5, )"
-      R"("top_p": 0.25, "seed": 9})",
+      R"("top_p": 0.25, "seed": 9, "min_p": 0.125, "top_k": 4, "repetition_penalty": 1.5})"
+      "\n"
+      R"({"id": "b", "arrival_s": 1, "prompt": "z", "new_tokens": 2, "frequency_penalty": -1,)"
+      R"( "presence_penalty": 0.5})",
       "told");
+  CHECK(told[0].sampling == planner::Sampling{.temperature = 0.5,
+                                              .top_p = 0.25,
+                                              .seed = 9,
+                                              .top_k = 4,
+                                              .min_p = 0.125,
+                                              .repetition_penalty = 1.5});
+  CHECK(told[1].sampling == planner::Sampling{.presence_penalty = 0.5, .frequency_penalty = -1.0});
   CHECK(planner::parse_requests(planner::to_json_lines(told), "again") == told);
 }
 

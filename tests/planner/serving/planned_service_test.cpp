@@ -88,8 +88,8 @@ TEST_CASE("planner/plan file: holds lengths of requests, neither prompts nor sam
   std::vector<planner::InferenceRequest> requests = some_requests();
   requests[0].prompt = "a secret";
   requests[0].prompt_ids = {7, 8, 9};
-  requests[1].temperature = 0.5;
-  requests[1].seed = 77;
+  requests[1].sampling.temperature = 0.5;
+  requests[1].sampling.seed = 77;
   CHECK(planner::lengths_of(requests) == some_requests());
 }
 

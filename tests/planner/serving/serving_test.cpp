@@ -415,8 +415,8 @@ TEST_CASE("planner/serving: requests are read from lines of JSON, by arrival") {
   REQUIRE(requests.size() == 3);
   CHECK(requests[0].id == "b");
   CHECK(requests[0].prompt_tokens == 2);
-  CHECK(requests[0].temperature == 0.5);
-  CHECK(requests[0].seed == 7);
+  CHECK(requests[0].sampling.temperature == 0.5);
+  CHECK(requests[0].sampling.seed == 7);
   CHECK(requests[0].ignore_eos);
   CHECK(requests[1].prompt == "once");
   CHECK(requests[1].prompt_tokens == 0);
@@ -450,6 +450,14 @@ TEST_CASE("planner/serving: a bad workload gets one error that names line and fi
        "expected above 0"},
       {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3, "top_p": 0.5})",
        "field 'top_p' is 0.5, expected 1 at temperature 0"},
+      {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3, "min_p": 0.5})",
+       "field 'min_p' is 0.5, expected 0 at temperature 0"},
+      {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3,)"
+       R"( "repetition_penalty": 0})",
+       "expected above 0"},
+      {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3,)"
+       R"( "presence_penalty": 3})",
+       "field 'presence_penalty' is 3"},
       {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3, "seed": 7})",
        "field 'seed' is 7, expected 0 at temperature 0"},
       {R"({"id": "a", "id": "b", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3})", "id"},

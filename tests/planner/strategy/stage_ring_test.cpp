@@ -154,16 +154,16 @@ TEST_CASE("planner/recurrent: a plan reserves memory for all samples, or for tho
 
 TEST_CASE("planner/recurrent: samples differ in name and, where chance decides, in seed") {
   InferenceRequest sample{
-      .id = {}, .prompt_tokens = 2, .new_tokens = 3, .prompt_ids = {4, 5}, .seed = 7};
+      .id = {}, .prompt_tokens = 2, .new_tokens = 3, .prompt_ids = {4, 5}, .sampling = {.seed = 7}};
   std::vector<InferenceRequest> three = planner::samples_of(sample, 3);
   CHECK(three[0].id == "s1");
   CHECK(three[2].id == "s3");
   CHECK(three[2].prompt_ids == sample.prompt_ids);
-  CHECK(three[2].seed == 7);
-  sample.temperature = 0.5;
+  CHECK(three[2].sampling.seed == 7);
+  sample.sampling.temperature = 0.5;
   three = planner::samples_of(sample, 3);
-  CHECK(three[0].seed == 7);
-  CHECK(three[2].seed == 9);
+  CHECK(three[0].sampling.seed == 7);
+  CHECK(three[2].sampling.seed == 9);
 }
 
 // MDI-LLM (Macario 2024), equations 4.1 to 4.7: without caches every step sends the whole context
