@@ -60,7 +60,8 @@ std::size_t RequestDesk::submit(planner::InferenceRequest request, std::vector<s
                                 TakePart take) {
   check(request);
   Answer answer{.text = AnswerText(*tokenizer_, request.prompt_ids, std::move(stops)),
-                .take = std::move(take)};
+                .take = std::move(take),
+                .prompt_tokens = request.prompt_tokens};
   const std::lock_guard lock(mutex_);
   if (!closed_.empty()) throw DeskClosed(closed_);
   const auto together = static_cast<std::size_t>(limits_.capacity.sequences);
@@ -124,6 +125,15 @@ void RequestDesk::await(Clock::time_point deadline) {
   changed_.wait_until(lock, deadline, [this] { return news_.any(); });
 }
 
+void RequestDesk::on_begin(std::size_t request, std::int64_t cached) {
+  const std::lock_guard lock(mutex_);
+  const auto found = answers_.find(request);
+  if (found == answers_.end()) return;  // cancelled
+  found->second.cached = cached;
+  counts_.begun_tokens += static_cast<std::uint64_t>(found->second.prompt_tokens);
+  counts_.cached_tokens += static_cast<std::uint64_t>(cached);
+}
+
 bool RequestDesk::on_token(std::size_t request, std::int32_t token, bool last) {
   const std::lock_guard lock(mutex_);
   const auto found = answers_.find(request);
@@ -131,7 +141,8 @@ bool RequestDesk::on_token(std::size_t request, std::int32_t token, bool last) {
   Answer& answer = found->second;
   if (answer.tokens++ == 0) --counts_.waiting;
   ++counts_.tokens;
-  AnswerPart part{.text = answer.text.push(token), .tokens = answer.tokens};
+  AnswerPart part{
+      .text = answer.text.push(token), .tokens = answer.tokens, .cached = answer.cached};
   const bool is_end = std::ranges::find(stop_tokens_, token) != stop_tokens_.end();
   part.is_last = last || answer.text.stopped();
   if (part.is_last && !answer.text.stopped()) part.text += answer.text.finish();

@@ -8,6 +8,7 @@
 #include "model/base/file_kind.hpp"
 #include "model/base/json_value.hpp"
 #include "model/base/limits.hpp"
+#include "planner/plan/prefix_pieces.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -48,7 +49,7 @@ void read_prompt(const JsonValue& root, InferenceRequest& request) {
 
 InferenceRequest read_request(const JsonValue& root) {
   root.expect_keys({"id", "arrival_s", "prompt", "prompt_ids", "prompt_tokens", "new_tokens",
-                    "max_tokens", "temperature", "top_k", "top_p", "seed", "ignore_eos"});
+                    "max_tokens", "temperature", "top_k", "top_p", "seed", "ignore_eos", "prefix"});
   InferenceRequest request;
   request.id = root.at("id").line(200);
   if (request.id.empty()) root.at("id").fail("a name");
@@ -74,6 +75,11 @@ InferenceRequest read_request(const JsonValue& root) {
     if (request.seed != 0) root.at("seed").fail("0 at temperature 0");
   }
   if (const auto value = root.find("ignore_eos")) request.ignore_eos = value->boolean();
+  if (const auto value = root.find("prefix")) {
+    if (!root.find("prompt_tokens"))
+      value->fail("no such key beside a prompt, whose tokens say what is common");
+    request.prefix = read_prefix(*value, request.prompt_tokens + request.new_tokens);
+  }
   return request;
 }
 

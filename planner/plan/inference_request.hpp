@@ -15,6 +15,13 @@ namespace tandem::planner {
 
 inline constexpr std::size_t kMostRequests = 10000;  // of a workload
 
+// The next tokens of a request are the first ones of its group's text.
+struct PrefixPiece {
+  std::string group{};
+  std::int64_t tokens = 0;
+  bool operator==(const PrefixPiece&) const = default;
+};
+
 struct InferenceRequest {
   std::string id;
   double arrival_s = 0.0;          // since the run began
@@ -25,6 +32,9 @@ struct InferenceRequest {
   // The prompt as text or as ids, for runs; predictions need neither.
   std::optional<std::string> prompt{};
   std::vector<std::int32_t> prompt_ids{};
+  // Without text and ids: what prompt and answer begin with, one piece after another. The rest is
+  // in no other request.
+  std::vector<PrefixPiece> prefix{};
   double temperature = 0.0;  // 0 selects the most likely token
   double top_p = 1.0;
   std::int64_t top_k = 0;  // 0: of all tokens
@@ -42,10 +52,10 @@ struct InferenceRequest {
 // Reads JSON lines, one request each; lines of spaces are skipped:
 //   {"id": "a", "arrival_s": 0.0, "prompt": TEXT or "prompt_ids": [..] or "prompt_tokens": N,
 //    "new_tokens": N, "max_tokens": N, "temperature": 0, "top_k": 0, "top_p": 1, "seed": 0,
-//    "ignore_eos": false}
-// The last six are optional. Returns the requests sorted by arrival, equal arrivals in the order
-// of lines. Throws Error naming `source`, line, field, value, expected value and remedy, also for a
-// duplicate id and for a file without requests.
+//    "ignore_eos": false, "prefix": [{"group": "a", "tokens": N}, ...]}
+// The last seven are optional, and prefix is for prompt_tokens alone. Returns the requests sorted
+// by arrival, equal arrivals in the order of lines. Throws Error naming `source`, line, field,
+// value, expected value and remedy, also for a duplicate id and for a file without requests.
 [[nodiscard]] std::vector<InferenceRequest> parse_requests(std::string_view text,
                                                            std::string_view source);
 
