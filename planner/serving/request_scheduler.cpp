@@ -208,7 +208,8 @@ double RequestScheduler::admit(double now) {
 std::vector<std::size_t> RequestScheduler::group() const {
   std::vector<std::size_t> idle;
   for (std::size_t i = 0; i < active_.size(); ++i) {
-    if (!active_[i].flies && !active_[i].left) idle.push_back(i);
+    const Progress& progress = active_[i];
+    if (!progress.flies && !progress.left && !waits_for_prefix(progress, {})) idle.push_back(i);
   }
   const auto steps = static_cast<std::size_t>(steps_of(options_.capacity));
   const auto share = [](std::size_t all, std::size_t among) { return (all + among - 1) / among; };
@@ -241,10 +242,8 @@ model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
     if (!reading(active_[i])) continue;
     Progress& progress = active_[i];
     const InferenceRequest& request = progress.of->request;
-    if (!progress.begun) {
-      progress.read = cache_.begin(static_cast<std::int32_t>(progress.number));
-      if (waits_for_prefix(progress, batch)) continue;
-    }
+    if (waits_for_prefix(progress, batch)) continue;
+    if (!progress.begun) progress.read = cache_.begin(static_cast<std::int32_t>(progress.number));
     const std::int64_t left = request.prompt_tokens - active_[i].read;
     const std::int64_t count = options_.chunk > 0 ? std::min(left, rows) : left;
     if (count < 1 || count > rows) break;
@@ -260,11 +259,16 @@ model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
 }
 
 bool RequestScheduler::waits_for_prefix(const Progress& progress, const model::Batch& batch) const {
-  return std::ranges::any_of(batch.segments, [&](const model::Segment& segment) {
-    const std::int64_t soon =
-        cache_.common(static_cast<std::int32_t>(progress.number), segment.sequence,
-                      std::int64_t{segment.past} + segment.rows);
-    return soon >= progress.read + model::kCacheBlock;
+  if (!options_.shares_prefixes || progress.begun) return false;
+  const auto number = static_cast<std::int32_t>(progress.number);
+  const std::int64_t least = cache_.available(number) + model::kCacheBlock;
+  return std::ranges::any_of(active_, [&](const Progress& other) {
+    const auto sequence = static_cast<std::int32_t>(other.number);
+    const bool reads =
+        other.begun || std::ranges::find(batch.segments, sequence, &model::Segment::sequence) !=
+                           batch.segments.end();
+    return reads && !other.left && other.read < other.of->request.prompt_tokens &&
+           cache_.common(number, sequence) >= least;
   });
 }
 

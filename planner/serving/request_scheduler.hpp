@@ -50,8 +50,8 @@ void check_capacity(std::span<const InferenceRequest> requests, std::int64_t chu
 //
 // With shared prefixes a request begins with the cache of the longest prefix of its prompt that is
 // there, of an active or an ended request, and reads the rest, at least one token. A prompt that
-// begins as one does that is being read in a step waits for the next step, if a block or more is in
-// common.
+// begins as one does that is being read waits until that much of the other has been read, unless
+// that brings less than a block.
 //
 // A request ends after new_tokens in a prediction, whose outcomes have no tokens; in a run at a
 // token that ends it, or after run_tokens(). Admission reserves memory up to its limit().
@@ -111,7 +111,8 @@ class RequestScheduler : public model::Scheduler {
   // without them, negative numbers that are equal where contents are; empty if nothing is known.
   [[nodiscard]] std::vector<std::int32_t> contents(std::size_t number, const Joined& joined,
                                                    std::int64_t positions);
-  // Returns whether the prompt of an active request begins as one of those in `batch` does.
+  // Returns whether a prompt that has not begun waits for another that is being read, or is to be
+  // in `batch`.
   [[nodiscard]] bool waits_for_prefix(const Progress& progress, const model::Batch& batch) const;
   [[nodiscard]] std::vector<std::size_t> group() const;
   [[nodiscard]] model::Batch batch(std::span<const std::size_t> places);

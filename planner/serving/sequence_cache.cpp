@@ -81,12 +81,15 @@ std::int64_t SequenceCache::begin(std::int32_t sequence) {
   return prefix.positions;
 }
 
-std::int64_t SequenceCache::common(std::int32_t sequence, std::int32_t other,
-                                   std::int64_t positions) const {
+std::int64_t SequenceCache::available(std::int32_t sequence) const {
+  return std::max<std::int64_t>(table_.length(sequence),
+                                find(active_.at(sequence).prompt).positions);
+}
+
+std::int64_t SequenceCache::common(std::int32_t sequence, std::int32_t other) const {
   const std::span<const std::int32_t> prompt(active_.at(sequence).prompt);
-  if (!shares_ || prompt.empty()) return 0;
-  return std::min(positions,
-                  common_prefix(prompt.first(prompt.size() - 1), active_.at(other).prompt));
+  if (prompt.empty()) return 0;
+  return common_prefix(prompt.first(prompt.size() - 1), active_.at(other).prompt);
 }
 
 std::vector<model::CacheOp> SequenceCache::enter(std::span<const model::Segment> rows) {

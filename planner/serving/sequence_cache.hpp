@@ -47,10 +47,10 @@ class SequenceCache {
   // Begins a sequence, before its first rows, with the longest prefix that there is now. Returns
   // its length.
   std::int64_t begin(std::int32_t sequence);
-  // Returns how many tokens of an active sequence's prompt, but the last, are those of `other`
-  // among its first `positions`.
-  [[nodiscard]] std::int64_t common(std::int32_t sequence, std::int32_t other,
-                                    std::int64_t positions) const;
+  // Returns the length that begin() would return now.
+  [[nodiscard]] std::int64_t available(std::int32_t sequence) const;
+  // Returns how many tokens of an active sequence's prompt, but the last, are those of another's.
+  [[nodiscard]] std::int64_t common(std::int32_t sequence, std::int32_t other) const;
   // Enters the rows of the next step and returns its cache operations, in order.
   [[nodiscard]] std::vector<model::CacheOp> enter(std::span<const model::Segment> rows);
   // Ends an active sequence, which has no rows in flight. `contents`: of all its positions, as of

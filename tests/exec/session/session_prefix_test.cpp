@@ -122,10 +122,11 @@ TEST_CASE("exec/session: requests that share a prompt's beginning get the tokens
     for (std::size_t r = 0; r < requests.size(); ++r) {
       CAPTURE(r);
       CHECK(result.requests[r].tokens == alone[r]);
-      if (r > 0) CHECK(result.requests[r].cached_tokens >= 100);
+      // One waits for another's prompt to be read unless that brings less than a block.
+      if (r > 0) CHECK(result.requests[r].cached_tokens > 100 - 64);
     }
-    CHECK(result.requests.back().cached_tokens == requests.back().prompt_tokens - 1);
-    CHECK(*result.prefix_hit_rate > 0.6);
+    CHECK(result.requests.back().cached_tokens >= 100);
+    CHECK(*result.prefix_hit_rate > 0.55);
     // What a prediction of the same workload does: all arrive at once, so no time decides.
     planner::RequestScheduler scheduler(
         requests, how, {.chunk = chunk, .capacity = plan.capacity, .shares_prefixes = true});
