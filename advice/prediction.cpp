@@ -16,6 +16,7 @@
 #include "model/predict/analytic.hpp"
 #include "planner/memory/plan_storage.hpp"
 #include "planner/search/extrapolation.hpp"
+#include "planner/serving/prefix_sharing.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -216,13 +217,18 @@ std::vector<model::Metrics> repeat(const Plan& plan, const Repetitions& repetiti
   return all;
 }
 
+bool shares_prefixes(const Plan& plan, const ServedWorkload& served) {
+  return served.shares_prefixes && planner::prefix_refusal(plan, served.requests).empty();
+}
+
 std::unique_ptr<model::Scheduler> scheduler_of(const Plan& plan, const ServedWorkload& served) {
   if (!served.schedule.empty()) return std::make_unique<model::RecordedScheduler>(served.schedule);
   return std::make_unique<planner::RequestScheduler>(
       served.requests, *served.policy,
       planner::ServingOptions{.chunk = served.chunk,
                               .capacity = planner::serving_capacity(plan, served.steps),
-                              .ends = {}});
+                              .ends = {},
+                              .shares_prefixes = shares_prefixes(plan, served)});
 }
 
 model::RunRecorder evaluate_served(const Plan& plan, const ServedWorkload& served,
@@ -318,6 +324,10 @@ Prediction predict_served(const Plan& plan, const ServedWorkload& served,
   Prediction prediction{.result = predicted_result(plan, options.evaluator, recorder), .trace = {}};
   Result& result = prediction.result;
   planner::fill_requests(served.requests, recorder.served(), result);
+  if (shares_prefixes(plan, served) || model::shares_prefixes(served.schedule)) {
+    planner::set_prefix_hits(result);
+    result.environment["prefix_cache"] = "on";
+  }
   result.weights_sha256 = served.weights_sha256;
   planner::GenerationSteps generation(plan);
   Announcements announcements(plan, generation.graph(0));

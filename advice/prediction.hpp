@@ -57,6 +57,7 @@ struct ServedWorkload {
   std::int64_t steps = 0;                        // in flight at most; 0: as the plan reserves
   std::vector<model::ScheduledStep> schedule{};  // the steps of a run; empty: by the policy
   std::optional<std::string> weights_sha256{};   // of the weights that the run used
+  bool shares_prefixes = false;  // where the plan can (planner/serving/prefix_sharing.hpp)
 };
 
 // Predicts `served` on the plan's devices, evaluating every step. Throws Error as the evaluators

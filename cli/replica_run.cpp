@@ -40,8 +40,8 @@ int run_replicas(const Options& options, RunPlan run, std::ostream& out) {
     throw Usage("argument '" + options.positional(0) +
                 "': a folder of replicas, whose devices are emulated; expected '--emulate'. On "
                 "devices run the plans of the folder side by side, each with '--hosts'");
-  options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "prompt-ids", "hidden",
-                  "logits", "trace", "predicted"},
+  options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "prefix-cache",
+                  "prompt-ids", "hidden", "logits", "trace", "predicted"},
                  "with a folder of replicas, each of which is a plan; run that plan");
   const ReplicaFolder read = read_replica_folder(options.positional(0));
   if (read.files.front().service->samples == 0) {

@@ -187,6 +187,7 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
   if (!tokenizer) tokenizer = tokenizer_of(options, plan.model, weights, ids_only);
   if (served) {
     check_runs(options, plan, *served);
+    find_sharing(options, *served, plan);
     find_chunk(*served, plan);
     return {std::move(plan), mode, std::move(tokenizer), {}, 0, std::move(served), workload};
   }
@@ -202,7 +203,7 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
 std::variant<Job, planner::Infeasible> local_job(const Options& options,
                                                  const std::filesystem::path& weights) {
   const RunMode mode = run_mode_of(options, nullptr);
-  options.refuse({"workload", "samples", "policy", "chunk", "in-flight"},
+  options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "prefix-cache"},
                  "without a plan; `tandem plan --workload` reserves memory for the requests");
   const model::Transformer transformer = local_model(options, weights);
   check_outcome(options, transformer);
@@ -244,6 +245,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
                                    .policy = job.served->policy,
                                    .chunk = job.served->chunk,
                                    .steps = job.served->steps,
+                                   .shares_prefixes = job.served->shares_prefixes,
                                    .is_one = job.served->is_one(),
                                    .on_token = {}};
   } else if (job.plan.model.architecture().generates()) {

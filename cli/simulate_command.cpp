@@ -64,7 +64,8 @@ std::optional<study::ServedWorkload> served_by(const Options& options,
   const Plan& plan = file.plan;
   const std::optional<std::string> path = options.text("schedule");
   if (!path) return predicted_workload(options, file, plan_path);
-  options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "tokenizer", "raw-prompt"},
+  options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "prefix-cache",
+                  "tokenizer", "raw-prompt"},
                  "with '--schedule', which has the requests and their steps");
   const Result run = model::parse_result_json(read_file(*path), *path);
   const std::string expected = planner::plan_sha256(plan);

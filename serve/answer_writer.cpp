@@ -26,6 +26,7 @@ void AnswerWriter::take(std::size_t choice, const exec::AnswerPart& part) {
   std::vector<TokenEntry> entries;
   if (part.token.logprobs) entries.push_back(token_entry(*tokenizer_, *part.token.logprobs));
   AnswerChoice& own = choices_[choice];
+  if (choice == 0) cached_ = part.cached;
   if (part.is_last) {
     own.reason = part.finish == exec::Finish::stop ? "stop" : "length";
     tokens_ += part.tokens;
@@ -35,7 +36,8 @@ void AnswerWriter::take(std::size_t choice, const exec::AnswerPart& part) {
   own.text += part.text;
   std::ranges::move(entries, std::back_inserter(own.entries));
   if (open_ == 0)
-    reply_->send({.body = answer_json(form_.head, choices_, {form_.prompt_tokens, tokens_})});
+    reply_->send(
+        {.body = answer_json(form_.head, choices_, {form_.prompt_tokens, tokens_, cached_})});
 }
 
 void AnswerWriter::stream(std::size_t choice, const exec::AnswerPart& part,
@@ -48,7 +50,7 @@ void AnswerWriter::stream(std::size_t choice, const exec::AnswerPart& part,
   reply_->event(end_json(form_.head, choice, choices_[choice].reason));
   if (open_ > 0) return;
   if (form_.head.includes_usage)
-    reply_->event(usage_json(form_.head, {form_.prompt_tokens, tokens_}));
+    reply_->event(usage_json(form_.head, {form_.prompt_tokens, tokens_, cached_}));
   reply_->event("[DONE]");
   reply_->end();
 }

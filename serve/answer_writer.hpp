@@ -45,6 +45,7 @@ class AnswerWriter {
   std::vector<std::int64_t> characters_;  // of the tokens of each choice that were streamed
   std::size_t open_;                      // choices that go on
   std::int64_t tokens_ = 0;
+  std::int64_t cached_ = 0;  // of the prompt, as the first choice read it
 };
 
 }  // namespace tandem::serve

@@ -25,6 +25,7 @@ struct AnswerHead {
 struct Usage {
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
+  std::int64_t cached_tokens = 0;  // of the prompt, not read again
 };
 
 // One of the answers to a prompt.

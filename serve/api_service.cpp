@@ -330,6 +330,7 @@ void ApiService::measure(Exchange& exchange, std::size_t choice, const exec::Ans
   RequestTimes times{
       .prompt_tokens = exchange.writer->prompt_tokens(),
       .new_tokens = part.tokens,
+      .cached_tokens = part.cached,
       .ttft_s = seconds(first_token - exchange.arrival),
       .shared = before.under_way > 1 || desk_->counts().submitted > before.submitted};
   if (part.tokens > 1)
@@ -349,6 +350,10 @@ std::string ApiService::metrics() const {
   add("vllm:prompt_tokens_total", "counter", "Prompt tokens of accepted requests.",
       counts.prompt_tokens);
   add("vllm:generation_tokens_total", "counter", "Generated tokens.", counts.tokens);
+  add("vllm:prefix_cache_queries_total", "counter", "Prompt tokens that were looked up.",
+      counts.begun_tokens);
+  add("vllm:prefix_cache_hits_total", "counter", "Of these, tokens that were not read again.",
+      counts.cached_tokens);
   add("vllm:request_success_total", "counter", "Requests that were answered whole.",
       counts.finished);
   add("tandem:requests_under_way", "gauge", "Requests that are served or wait.", counts.under_way);

@@ -23,6 +23,7 @@ std::int64_t slot_of(ClusterBoard::Clock::time_point time) {
 Json times_json(const RequestTimes& times) {
   return {{"prompt_tokens", times.prompt_tokens},
           {"new_tokens", times.new_tokens},
+          {"cached_tokens", times.cached_tokens},
           {"ttft_s", times.ttft_s},
           {"token_latency_s", times.token_latency_s ? Json(*times.token_latency_s) : Json()}};
 }
@@ -68,14 +69,14 @@ void ClusterBoard::add_request(const RequestTimes& measured) {
   if (entries_.size() > kRequests) entries_.pop_front();
 }
 
-void ClusterBoard::predict(std::int64_t prompt_tokens, std::int64_t new_tokens,
+void ClusterBoard::predict(const RequestTimes& request,
                            const std::function<void(const RequestTimes&)>& keep) {
-  boost::asio::post(thread_, [this, prompt_tokens, new_tokens, keep] {
+  boost::asio::post(thread_, [this, request, keep] {
     // Of this thread alone: the devices' computing comes first.
     constexpr int kLowest = 19;
     static_cast<void>(::setpriority(PRIO_PROCESS, 0, kLowest));
     try {
-      const RequestTimes times = prediction_.predict(prompt_tokens, new_tokens);
+      const RequestTimes times = prediction_.predict(request);
       const std::lock_guard lock(mutex_);
       keep(times);
     } catch (const std::exception& error) {
@@ -89,7 +90,7 @@ void ClusterBoard::predict(std::int64_t prompt_tokens, std::int64_t new_tokens,
 void ClusterBoard::ask_for_predictions() {
   if (!prediction_.predict) return;
   if (!std::exchange(asked_plan_, true) && planned_.new_tokens > 0) {
-    predict(planned_.prompt_tokens, planned_.new_tokens,
+    predict({.prompt_tokens = planned_.prompt_tokens, .new_tokens = planned_.new_tokens},
             [this](const RequestTimes& times) { plan_times_ = times; });
   }
   const auto under_way = std::ranges::any_of(
@@ -99,11 +100,10 @@ void ClusterBoard::ask_for_predictions() {
                                   [](const Entry& candidate) { return !candidate.asked; });
   if (entry == entries_.rend()) return;
   entry->asked = true;
-  predict(entry->measured.prompt_tokens, entry->measured.new_tokens,
-          [this, number = entry->number](const RequestTimes& times) {
-            const auto found = std::ranges::find(entries_, number, &Entry::number);
-            if (found != entries_.end()) found->predicted = times;
-          });
+  predict(entry->measured, [this, number = entry->number](const RequestTimes& times) {
+    const auto found = std::ranges::find(entries_, number, &Entry::number);
+    if (found != entries_.end()) found->predicted = times;
+  });
 }
 
 std::string ClusterBoard::json(const exec::RequestDesk::Counts& counts, Clock::time_point now) {

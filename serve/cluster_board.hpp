@@ -23,15 +23,15 @@ namespace tandem::serve {
 struct RequestTimes {
   std::int64_t prompt_tokens = 0;
   std::int64_t new_tokens = 0;
+  std::int64_t cached_tokens = 0;  // of the prompt, which were not read
   double ttft_s = 0.0;
   std::optional<double> token_latency_s{};
   bool shared = false;  // whether other requests were open at its arrival or at its end
 };
 
-// Predicts one request of these lengths that has the devices to itself; called on a thread of its
-// own.
-using PredictTimes =
-    std::function<RequestTimes(std::int64_t prompt_tokens, std::int64_t new_tokens)>;
+// Predicts one request of the lengths of `request` that has the devices to itself; called on a
+// thread of its own.
+using PredictTimes = std::function<RequestTimes(const RequestTimes& request)>;
 
 struct Prediction {
   PredictTimes predict{};  // empty: there is none
@@ -65,7 +65,8 @@ class ClusterBoard {
   //   prediction  {available, reason, plan}: `plan` is that of the plan's own request, or null
   //   requests    [{number, measured, predicted}], the last kRequests; `predicted`, of a request of
   //               its lengths alone on the devices, is null until it is known
-  // Times are {prompt_tokens, new_tokens, ttft_s, token_latency_s}, measured ones also `shared`.
+  // Times are {prompt_tokens, new_tokens, cached_tokens, ttft_s, token_latency_s}, measured ones
+  // also `shared`.
   [[nodiscard]] std::string json(const exec::RequestDesk::Counts& counts, Clock::time_point now);
 
  private:
@@ -80,8 +81,7 @@ class ClusterBoard {
     std::int64_t count = 0;
   };
   void ask_for_predictions();
-  void predict(std::int64_t prompt_tokens, std::int64_t new_tokens,
-               const std::function<void(const RequestTimes&)>& keep);
+  void predict(const RequestTimes& request, const std::function<void(const RequestTimes&)>& keep);
 
   nlohmann::ordered_json fixed_;
   double dilation_;

@@ -14,7 +14,9 @@ tandem_tests(
     planner/search/device_choice_test.cpp
     planner/serving/dispatch_test.cpp
     planner/serving/drawn_requests_test.cpp
+    planner/serving/kept_prefixes_test.cpp
     planner/serving/live_requests_test.cpp
+    planner/serving/shared_prefixes_test.cpp
     planner/search/drop_search_test.cpp
     planner/partition/exact/division_test.cpp
     planner/collective/collective_test.cpp

@@ -8,6 +8,7 @@ tandem_tests(
     exec/session/session_served_test.cpp
     exec/session/session_live_test.cpp
     exec/session/session_liveness_test.cpp
+    exec/session/session_prefix_test.cpp
     exec/emulation/turn_test.cpp
     exec/runtime/collective_run_test.cpp
     exec/runtime/galaxy_run_test.cpp

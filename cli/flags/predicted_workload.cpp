@@ -63,6 +63,7 @@ std::optional<study::ServedWorkload> predicted_workload(const Options& options,
   if (!served) return std::nullopt;
   if (std::ranges::none_of(served->requests, [](const auto& r) { return r.prompt.has_value(); }))
     options.accept_idle({"tokenizer", "raw-prompt"}, "as no prompt of the workload is a text");
+  find_sharing(options, *served, plan);
   find_chunk(*served, plan);
   return for_prediction(*served);
 }
@@ -72,7 +73,8 @@ study::ServedWorkload for_prediction(const Served& served) {
           .policy = served.policy,
           .chunk = served.chunk,
           .steps = served.steps,
-          .schedule = {}};
+          .schedule = {},
+          .shares_prefixes = served.shares_prefixes};
 }
 
 std::string to_text(const study::ServedWorkload& served) {

@@ -48,6 +48,7 @@ class Check {
     held("chunk", served.chunk > 0 ? std::to_string(served.chunk) : "none");
     const std::int64_t steps = planner::serving_capacity(plan, served.steps).steps;
     held("in_flight", steps > 1 ? std::to_string(steps) : "none");
+    held("prefix_cache", served.shares_prefixes ? "on" : "none");
     if (predicted_.requests.size() != served.requests.size())
       fail("of " + std::to_string(predicted_.requests.size()) + " requests",
            std::to_string(served.requests.size()));

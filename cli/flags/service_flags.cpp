@@ -11,6 +11,7 @@
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/kernels_flag.hpp"
 #include "cli/flags/local_model.hpp"
+#include "cli/flags/prefix_flag.hpp"
 #include "exec/session/emulated_devices.hpp"
 #include "exec/session/hosts.hpp"
 #include "exec/session/plan_workers.hpp"
@@ -60,6 +61,7 @@ std::vector<Flag> service_flags() {
           kOwnDtypeFlag,
           kOwnCacheTypeFlag,
           kMemoryLimitFlag,
+          kLivePrefixFlag,
           kSlicesFlag,
           kCacheSizeFlag,
           kVerifyFlag,
@@ -111,6 +113,8 @@ exec::ExecuteOptions service_execution(const Options& options, const ServiceJob&
                                  .policy = job.service.policy,
                                  .chunk = job.service.chunk,
                                  .steps = job.service.steps,
+                                 .shares_prefixes = shares_prefixes(options, job.service.plan, {},
+                                                                    /*usual=*/true),
                                  .on_token = {}};
   if (job.emulates) {
     run.devices = exec::EmulatedOn{.program = "/proc/self/exe", .dilation = job.dilation};

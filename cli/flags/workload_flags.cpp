@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/files/files.hpp"
+#include "cli/flags/prefix_flag.hpp"
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/sampling_flags.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
@@ -13,6 +14,7 @@
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
 #include "planner/serving/chunk_search.hpp"
+#include "planner/serving/prefix_sharing.hpp"
 #include "planner/serving/request_capacity.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
@@ -82,13 +84,19 @@ std::string count_text(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " request" : " requests");
 }
 
+// Whether lengths are not enough.
+bool needs_prompts(const Options& options, const WorkloadUse& use) {
+  return use.runs || (!use.plans && asks_for_prefixes(options));
+}
+
 // The requests of the file at --workload.
 void read_workload(const Options& options, const std::string& path, const WorkloadUse& use,
                    Served& served) {
   const std::string text = read_file(path);
   served.sha256 = model::sha256_hex(text);
   const bool known = use.planned != nullptr && use.planned->sha256 == served.sha256;
-  if (known && !use.runs && use.tokenizer.empty() && !options.has("raw-prompt")) {
+  if (known && !needs_prompts(options, use) && use.tokenizer.empty() &&
+      !options.has("raw-prompt")) {
     served.requests = use.planned->requests;
     return;
   }
@@ -105,7 +113,7 @@ void read_planned(const Options& options, const WorkloadUse& use, Served& served
   if (path.empty()) {
     const std::string lost =
         use.plan.string() + ": its workload '" + model::one_line(planned.file) + "' is not there";
-    if (use.runs) {
+    if (needs_prompts(options, use)) {
       throw Error(lost + ", expected the prompts of its " + count_text(planned.requests.size()) +
                   ", which a plan does not hold; give '--workload FILE', or '--prompt' to run one "
                   "request alone");
@@ -120,7 +128,7 @@ void read_planned(const Options& options, const WorkloadUse& use, Served& served
                 sha256.substr(0, 16) + ", expected " + planned.sha256.substr(0, 16) +
                 "; plan again, or give '--workload " + shown + "' to take the file as it is now");
   }
-  if (!use.runs) return;
+  if (!needs_prompts(options, use)) return;
   served.requests = planner::parse_requests(text, shown);
   static_cast<void>(count_prompts(options, served.requests, use, planned.raw_prompts));
   check_lengths(options, served.requests, planned.requests);
@@ -172,7 +180,8 @@ std::vector<Flag> planned_workload_flags() {
       {"samples", "M", "instead: M identical requests, all present from the start [as planned]"},
       {"policy", "P", policies},
       {"chunk", "N", "most rows of prompts in a step, auto or whole [as planned, else whole]"},
-      {"in-flight", "N", "steps under way at once on a pipeline, or auto [as planned]"}};
+      {"in-flight", "N", "steps under way at once on a pipeline, or auto [as planned]"},
+      kPrefixFlag};
 }
 
 std::optional<Served> served_workload(const Options& options, const WorkloadUse& use) {
@@ -187,6 +196,9 @@ std::optional<Served> served_workload(const Options& options, const WorkloadUse&
       if (!use.plans)
         options.refuse({"in-flight"}, "without '--workload' or '--samples', whose steps they are");
       options.refuse({"policy"}, "without '--workload' or '--samples', whose requests it is for");
+      if (!use.plans)
+        options.refuse({"prefix-cache"},
+                       "without '--workload' or '--samples', whose requests have prefixes");
       return std::nullopt;
     }
     served.samples = planned->samples > 0;
@@ -202,6 +214,7 @@ std::optional<Served> served_workload(const Options& options, const WorkloadUse&
     read_planned(options, use, served);
   }
   planner::check_requests(served.requests, use.model);
+  served.shares_prefixes = planner::states_prefixes(served.requests);
   std::vector<std::string_view> names;
   for (const planner::Policy& policy : planner::policies()) names.push_back(policy.name);
   const std::string_view usual = served.samples ? "recurrent" : "continuous";
@@ -227,6 +240,14 @@ std::optional<Served> served_workload(const Options& options, const WorkloadUse&
                 "' has one request at a time, each in one step; expected 1, or another policy");
   }
   return served;
+}
+
+void find_sharing(const Options& options, Served& served, const planner::Plan& plan) {
+  served.shares_prefixes = shares_prefixes(options, plan, served.requests, served.shares_prefixes);
+  if (!served.shares_prefixes || !served.samples) return;
+  for (InferenceRequest& request : served.requests) {
+    if (request.prompt_ids.empty()) request.prefix = {{"samples", request.prompt_tokens}};
+  }
 }
 
 void find_chunk(Served& served, const planner::Plan& plan) {

@@ -21,12 +21,13 @@ namespace tandem::cli {
 struct Served {
   std::vector<planner::InferenceRequest> requests;
   const planner::Policy* policy = nullptr;
-  std::int64_t chunk = 0;    // 0: prompts are read whole
-  bool best_chunk = false;   // chunk is to be found by prediction
-  std::int64_t steps = 0;    // in flight at most; 0: auto
-  bool samples = false;      // the requests are samples of one
-  std::string sha256{};      // of the workload file; empty: samples
-  bool raw_prompts = false;  // special tokens in its texts were encoded as plain text
+  std::int64_t chunk = 0;        // 0: prompts are read whole
+  bool best_chunk = false;       // chunk is to be found by prediction
+  std::int64_t steps = 0;        // in flight at most; 0: auto
+  bool samples = false;          // the requests are samples of one
+  bool shares_prefixes = false;  // where the plan can
+  std::string sha256{};          // of the workload file; empty: samples
+  bool raw_prompts = false;      // special tokens in its texts were encoded as plain text
   // Returns whether it is one request, which is reported like a request without a workload.
   [[nodiscard]] bool is_one() const { return samples && requests.size() == 1; }
 };
@@ -55,6 +56,10 @@ struct WorkloadUse {
 // for flags that contradict each other, Error for a workload that the model cannot serve, and for a
 // planned workload file that has changed or, where prompts are needed, is not there.
 [[nodiscard]] std::optional<Served> served_workload(const Options& options, const WorkloadUse& use);
+
+// Decides whether the requests to `plan` share prefixes: by the flag, else if they state some.
+// Throws Usage if the flag asks for what the plan cannot do.
+void find_sharing(const Options& options, Served& served, const planner::Plan& plan);
 
 // Finds the chunk that `plan` is best served with, if that was asked for.
 void find_chunk(Served& served, const planner::Plan& plan);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ostream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -89,22 +90,31 @@ void print_interval_basis(const model::Result& result, std::ostream& out) {
 
 void print_requests(const model::Result& result, std::ostream& out) {
   using model::Seconds;
-  model::Table table(
-      {"request", "arrival", "queueing", "first token", "end", "token latency, p50"});
+  const bool shares = result.prefix_hit_rate.has_value();
+  std::vector<std::string> head{"request",     "arrival", "queueing",
+                                "first token", "end",     "token latency, p50"};
+  if (shares) head.insert(head.begin() + 3, "cached");
+  model::Table table(head);
   for (const model::RequestResult& request : result.requests) {
     const double latency = request.token_latency.p50;
     const model::TimeIntervals intervals = request.interval_90.value_or(model::TimeIntervals{});
     const auto& of_latency = intervals.token_latency_s;
-    table.add(
-        {request.id, to_text(Seconds{request.arrival_s}),
-         to_text(Seconds{request.queueing_s}, intervals.queueing_s),
-         to_text(Seconds{request.ttft_s}, intervals.ttft_s),
-         to_text(Seconds{request.end_s}, intervals.end_s),
-         std::isfinite(latency)
-             ? to_text(Seconds{latency}, of_latency ? std::optional(of_latency->p50) : std::nullopt)
-             : "-"});
+    std::vector<std::string> row{
+        request.id,
+        to_text(Seconds{request.arrival_s}),
+        to_text(Seconds{request.queueing_s}, intervals.queueing_s),
+        to_text(Seconds{request.ttft_s}, intervals.ttft_s),
+        to_text(Seconds{request.end_s}, intervals.end_s),
+        std::isfinite(latency)
+            ? to_text(Seconds{latency}, of_latency ? std::optional(of_latency->p50) : std::nullopt)
+            : "-"};
+    if (shares) row.insert(row.begin() + 3, std::to_string(request.cached_tokens));
+    table.add(row);
   }
   table.print(out);
+  if (shares)
+    out << "\nprefix hits  " << model::fixed(100.0 * *result.prefix_hit_rate, 1)
+        << "% of the prompts' tokens\n";
   if (result.metrics.throughput_tokens_per_s) {
     out << "\nthroughput  " << model::fixed(*result.metrics.throughput_tokens_per_s, 2);
     if (result.interval_90 && result.interval_90->throughput_tokens_per_s) {

@@ -63,7 +63,8 @@ void RequestDesk::check(const LiveRequest& live) const {
 std::size_t RequestDesk::submit(LiveRequest live, std::vector<std::string> stops, TakePart take) {
   check(live);
   Answer answer{.text = AnswerText(*tokenizer_, live.request.prompt_ids, std::move(stops)),
-                .take = std::move(take)};
+                .take = std::move(take),
+                .prompt_tokens = live.request.prompt_tokens};
   const std::lock_guard lock(mutex_);
   if (!closed_.empty()) throw DeskClosed(closed_);
   if (answers_.size() >= most_requests()) {
@@ -131,6 +132,15 @@ void RequestDesk::await(Clock::time_point deadline) {
   changed_.wait_until(lock, deadline, [this] { return news_.any(); });
 }
 
+void RequestDesk::on_begin(std::size_t request, std::int64_t cached) {
+  const std::lock_guard lock(mutex_);
+  const auto found = answers_.find(request);
+  if (found == answers_.end()) return;  // cancelled
+  found->second.cached = cached;
+  counts_.begun_tokens += static_cast<std::uint64_t>(found->second.prompt_tokens);
+  counts_.cached_tokens += static_cast<std::uint64_t>(cached);
+}
+
 bool RequestDesk::on_token(std::size_t request, const ChosenToken& token, bool last) {
   const std::lock_guard lock(mutex_);
   const auto found = answers_.find(request);
@@ -142,6 +152,7 @@ bool RequestDesk::on_token(std::size_t request, const ChosenToken& token, bool l
   part.text = answer.text.push(token.id);
   part.token = token;
   part.tokens = answer.tokens;
+  part.cached = answer.cached;
   const bool is_end = std::ranges::find(stop_tokens_, token.id) != stop_tokens_.end();
   part.is_last = last || answer.text.stopped();
   if (part.is_last && !answer.text.stopped()) part.text += answer.text.finish();

@@ -38,6 +38,7 @@ struct AnswerPart {
   bool is_last = false;
   Finish finish = Finish::stop;  // of the last part
   std::int64_t tokens = 0;       // of the answer so far
+  std::int64_t cached = 0;       // tokens of the prompt that were not read again
   std::string failure{};         // why it failed
 };
 
@@ -93,18 +94,23 @@ class RequestDesk final : public RequestSource {
     std::uint64_t cancelled = 0;
     std::uint64_t prompt_tokens = 0;  // of all that were submitted
     std::uint64_t tokens = 0;         // that were generated
+    std::uint64_t begun_tokens = 0;   // of the prompts of requests that have begun
+    std::uint64_t cached_tokens = 0;  // of these, not read again
   };
   [[nodiscard]] Counts counts() const;
 
   News take() override;
   void await(Clock::time_point deadline) override;
+  void on_begin(std::size_t request, std::int64_t cached) override;
   bool on_token(std::size_t request, const ChosenToken& token, bool last) override;
 
  private:
   struct Answer {
     AnswerText text;
     TakePart take;
+    std::int64_t prompt_tokens = 0;
     std::int64_t tokens = 0;
+    std::int64_t cached = 0;
   };
 
   std::vector<std::int64_t> stop_tokens_;

@@ -176,6 +176,7 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
     environment["integer_kernels"] = std::move(chosen);
   if (run.serve) {
     environment["policy"] = run.serve->policy->name;
+    if (run.serve->shares_prefixes) environment["prefix_cache"] = "on";
     if (run.serve->chunk > 0) environment["chunk"] = std::to_string(run.serve->chunk);
     const std::int64_t steps = planner::serving_capacity(plan, run.serve->steps).steps;
     if (steps > 1) environment["in_flight"] = std::to_string(steps);

@@ -55,8 +55,9 @@ struct ServeOptions {
   // Of requests that come and go, instead; on_token is then not called, and there is no result.
   RequestSource* source = nullptr;
   const planner::Policy* policy = nullptr;
-  std::int64_t chunk = 0;  // most rows of prompts in a step; 0: prompts are read whole
-  std::int64_t steps = 0;  // in flight at most; 0: as many as the plan reserves memory for
+  std::int64_t chunk = 0;        // most rows of prompts in a step; 0: prompts are read whole
+  std::int64_t steps = 0;        // in flight at most; 0: as many as the plan reserves memory for
+  bool shares_prefixes = false;  // as in planner::ServingOptions; the plan can
   // One request: its text is streamed, and it may have more positions than the plan reserves.
   bool is_one = false;
   // Each token of a request as it is chosen; `last`: the request has ended.

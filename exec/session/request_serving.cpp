@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/base/error.hpp"
+#include "planner/serving/prefix_sharing.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 
@@ -65,10 +66,12 @@ void RequestServing::run(Clock::time_point begin, const ServingHands& hands) {
   planner::RequestScheduler scheduler(options_->requests, *options_->policy,
                                       {.chunk = options_->chunk,
                                        .capacity = capacity_,
-                                       .ends = [this](std::size_t request, std::int32_t /*token*/) {
-                                         const auto found = requests_.find(request);
-                                         return found == requests_.end() || found->second->over;
-                                       }});
+                                       .ends =
+                                           [this](std::size_t request, std::int32_t /*token*/) {
+                                             const auto found = requests_.find(request);
+                                             return found == requests_.end() || found->second->over;
+                                           },
+                                       .shares_prefixes = options_->shares_prefixes});
   scheduler_ = &scheduler;
   hands_ = &hands;
   static_cast<void>(receive());
@@ -136,10 +139,21 @@ void RequestServing::ask(double now, std::span<const model::StepOutcome> ended) 
       const auto request = static_cast<std::size_t>(segment.sequence);
       if (segment.sampled > 0) flying.sampled.emplace_back(request, requests_.at(request));
     }
+    report_begun(next.step->batch);
     flying.rows = scheduler_->row_tokens();
     flying.step.step = std::move(*next.step);
     hands_->wait_until(at(flying.step.step.not_before_s), "");
     hands_->announce(flying.number, flying.step.step.batch, flying.rows);
+  }
+}
+
+void RequestServing::report_begun(const model::Batch& batch) {
+  if (options_->source == nullptr) return;
+  for (const model::Segment& segment : batch.segments) {
+    const auto number = static_cast<std::size_t>(segment.sequence);
+    const auto found = requests_.find(number);
+    if (found == requests_.end() || std::exchange(found->second->begun, true)) continue;
+    options_->source->on_begin(number, segment.past);
   }
 }
 
@@ -241,6 +255,7 @@ std::int64_t RequestServing::steps_left() const {
 
 void RequestServing::fill(model::Result& result) const {
   planner::fill_requests(options_->requests, served_, result);
+  if (options_->shares_prefixes) planner::set_prefix_hits(result);
   for (const auto& [number, request] : requests_) result.requests[number].tokens = request->tokens;
   if (requests_.size() == 1) result.tokens = requests_.begin()->second->tokens;
 }

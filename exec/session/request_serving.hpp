@@ -78,7 +78,8 @@ class RequestServing {
     Sampler sampler;
     std::optional<std::size_t> logprobs{};  // as of LiveRequest
     std::vector<std::int32_t> tokens{};
-    bool over = false;  // ended, or left
+    bool begun = false;  // has had rows
+    bool over = false;   // ended, or left
   };
   // A step that was submitted and has no outcome yet.
   struct Flying {
@@ -102,6 +103,8 @@ class RequestServing {
   [[nodiscard]] std::string arriving(double seconds) const;
   // Asks the scheduler until it has no more steps for now.
   void ask(double now, std::span<const model::StepOutcome> ended);
+  // Reports requests whose first rows are in `batch` to the source.
+  void report_begun(const model::Batch& batch);
   // The next thing that the master's lane does, or waits for. True: a step has its outcome, which
   // is that of flying_'s first.
   bool act();

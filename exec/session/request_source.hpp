@@ -39,6 +39,9 @@ class RequestSource {
   [[nodiscard]] virtual News take() = 0;
   // Waits until there is something new, until `deadline` at the latest.
   virtual void await(Clock::time_point deadline) = 0;
+  // The first rows of a request are submitted, after `cached` tokens of its prompt that are not
+  // read again.
+  virtual void on_begin(std::size_t request, std::int64_t cached) = 0;
   // The next token of a request; `last`: the request ends with it. Returns whether it is to go on.
   [[nodiscard]] virtual bool on_token(std::size_t request, const ChosenToken& token, bool last) = 0;
 };

@@ -27,6 +27,14 @@ struct ScheduledStep {
   bool operator==(const ScheduledStep&) const = default;
 };
 
+// Returns whether any sequence of `steps` begins with positions of another.
+[[nodiscard]] inline bool shares_prefixes(std::span<const ScheduledStep> steps) {
+  return std::ranges::any_of(steps, [](const ScheduledStep& step) {
+    return std::ranges::any_of(step.batch.cache,
+                               [](const CacheOp& op) { return op.kind == CacheOpKind::fork; });
+  });
+}
+
 // The outcome of a step: its last sample on the master or, if it samples nothing, the end of the
 // last task of the master's cpu lane.
 struct StepOutcome {

@@ -36,7 +36,7 @@ void check_pair(const ComparedResult& one, const ComparedResult& other) {
                         "; simulate and run the same plan file"}));
   // Of many requests; a replayed schedule has no policy of its own.
   if (!setting(one.result, "policy") || !setting(other.result, "policy")) return;
-  for (const char* const key : {"policy", "chunk", "in_flight"}) {
+  for (const char* const key : {"policy", "chunk", "in_flight", "prefix_cache"}) {
     const std::string first = setting(one.result, key).value_or("none");
     const std::string second = setting(other.result, key).value_or("none");
     if (first != second)
@@ -84,8 +84,8 @@ constexpr std::array<std::string_view, 9> kCounts{"announcement_bytes",
                                                   "pacing_late_max_s",
                                                   "pacing_late_mean_s",
                                                   "weights_sent_bytes"};
-constexpr std::array<std::string_view, 4> kHeldElsewhere{"chunk", "in_flight", "policy",
-                                                         "prompt_tokens"};
+constexpr std::array<std::string_view, 5> kHeldElsewhere{"chunk", "in_flight", "policy",
+                                                         "prefix_cache", "prompt_tokens"};
 constexpr std::array<std::string_view, 3> kRemarks{"extrapolated", "outdated_profiles",
                                                    "profile_threads"};
 // How a pace is kept: compared between results of one origin only.

@@ -18,6 +18,7 @@ constexpr std::string_view kResultSchema = "tandem.result/7";
 constexpr std::string_view kSchema6 = "tandem.result/6";  // nominal pace is called measured
 constexpr std::string_view kSchema5 = "tandem.result/5";  // the same, without weights_sha256
 constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 30;
 constexpr double kTotalError = 1e-9;  // of a sum that was added up in another order
 
 template <class T>
@@ -42,26 +43,37 @@ ordered_json metrics_json(const Metrics& metrics, const std::optional<TimeInterv
           {"interval_90", interval_json(intervals)}};
 }
 
-ordered_json request_json(const RequestResult& request) {
-  return {
-      {"id", request.id},
-      {"arrival_s", request.arrival_s},
-      {"queueing_s", request.queueing_s},
-      {"ttft_s", request.ttft_s},
-      {"end_s", request.end_s},
-      {"token_latency_s", latency_json(request.token_latency)},
-      {"interval_90", interval_json(request.interval_90)},
-      {"tokens", request.tokens.empty() ? ordered_json(nullptr) : ordered_json(request.tokens)}};
+ordered_json request_json(const RequestResult& request, bool shares) {
+  ordered_json json{{"id", request.id},
+                    {"arrival_s", request.arrival_s},
+                    {"queueing_s", request.queueing_s},
+                    {"ttft_s", request.ttft_s},
+                    {"end_s", request.end_s},
+                    {"token_latency_s", latency_json(request.token_latency)},
+                    {"interval_90", interval_json(request.interval_90)}};
+  if (shares) json["cached_tokens"] = request.cached_tokens;
+  json["tokens"] = request.tokens.empty() ? ordered_json(nullptr) : ordered_json(request.tokens);
+  return json;
 }
 
-// A segment is [sequence, past, rows, sampled].
-ordered_json step_json(const ScheduledStep& step) {
+// A segment is [sequence, past, rows, sampled]. If any step shares a prefix, all have their cache
+// operations: ["free", sequence] or ["fork", sequence, from, positions].
+ordered_json step_json(const ScheduledStep& step, bool shares) {
   ordered_json segments = ordered_json::array();
   for (const Segment& s : step.batch.segments)
     segments.push_back({s.sequence, s.past, s.rows, s.sampled});
-  return {{"not_before_s", step.not_before_s},
-          {"ended", step.ended},
-          {"segments", std::move(segments)}};
+  ordered_json json{{"not_before_s", step.not_before_s},
+                    {"ended", step.ended},
+                    {"segments", std::move(segments)}};
+  if (!shares) return json;
+  ordered_json& cache = json["cache"] = ordered_json::array();
+  for (const CacheOp& op : step.batch.cache) {
+    if (op.kind == CacheOpKind::fork)
+      cache.push_back({"fork", op.sequence, op.from, op.positions});
+    else
+      cache.push_back({"free", op.sequence});
+  }
+  return json;
 }
 
 ordered_json device_json(const DeviceMetrics& device) {
@@ -276,19 +288,37 @@ std::optional<std::string> read_digest(const JsonValue& json) {
 
 RequestResult read_request(const JsonValue& json) {
   json.expect_keys({"id", "arrival_s", "queueing_s", "ttft_s", "end_s", "token_latency_s",
-                    "interval_90", "tokens"});
+                    "interval_90", "cached_tokens", "tokens"});
+  const auto cached = json.find("cached_tokens");
   return {.id = json.at("id").line(),
           .arrival_s = json.at("arrival_s").number(0.0, kMaxNumber),
           .queueing_s = amount(json, "queueing_s"),
           .ttft_s = amount(json, "ttft_s"),
           .end_s = amount(json, "end_s"),
           .token_latency = read_latency(json.at("token_latency_s")),
+          .cached_tokens = cached ? cached->integer(0, kMaxTokens) : 0,
           .tokens = read_tokens(json.at("tokens")),
           .interval_90 = read_interval_90(json)};
 }
 
+CacheOp read_cache_op(const JsonValue& json) {
+  const std::size_t count = json.size(4);
+  const bool forks = count == 4;
+  if (!forks && count != 2)
+    json.fail("[\"free\", sequence] or [\"fork\", sequence, from, positions]");
+  static_cast<void>(one_of(json.at(0), {forks ? "fork" : "free"}));
+  const auto number = [&](std::size_t at, std::int64_t least) {
+    return static_cast<std::int32_t>(json.at(at).integer(least, kMaxTokens));
+  };
+  if (!forks) return {.kind = CacheOpKind::free, .sequence = number(1, 0)};
+  return {.kind = CacheOpKind::fork,
+          .sequence = number(1, 0),
+          .from = number(2, 0),
+          .positions = number(3, 1)};
+}
+
 ScheduledStep read_step(const JsonValue& json) {
-  json.expect_keys({"not_before_s", "ended", "segments"});
+  json.expect_keys({"not_before_s", "ended", "segments", "cache"});
   ScheduledStep step{
       .not_before_s = json.at("not_before_s").number(0.0, kMaxNumber),
       .batch = {},
@@ -308,6 +338,11 @@ ScheduledStep read_step(const JsonValue& json) {
                                    .sampled = number(3, 0)});
     if (step.batch.segments.back().sampled > step.batch.segments.back().rows)
       segment.fail("no more sampled rows than rows");
+  }
+  if (const auto cache = json.find("cache")) {
+    const std::size_t operations = cache->size(kMaxItems);
+    for (std::size_t i = 0; i < operations; ++i)
+      step.batch.cache.push_back(read_cache_op(cache->at(i)));
   }
   return step;
 }
@@ -380,9 +415,12 @@ std::string to_json(const Result& result) {
   json["tokens"] = result.tokens.empty() ? ordered_json(nullptr) : ordered_json(result.tokens);
   json["requests"] = nullptr;
   for (const RequestResult& request : result.requests)
-    json["requests"].push_back(request_json(request));
+    json["requests"].push_back(request_json(request, result.prefix_hit_rate.has_value()));
+  if (result.prefix_hit_rate) json["prefix_hit_rate"] = *result.prefix_hit_rate;
   json["schedule"] = nullptr;
-  for (const ScheduledStep& step : result.schedule) json["schedule"].push_back(step_json(step));
+  const bool shares = shares_prefixes(result.schedule);
+  for (const ScheduledStep& step : result.schedule)
+    json["schedule"].push_back(step_json(step, shares));
   json["steady"] = nullptr;
   if (result.steady) {
     json["steady"] = {{"verdict", result.steady->verdict},
@@ -420,8 +458,8 @@ Result parse_result_json(std::string_view text, std::string_view source) {
   const bool is_before = is_5 || has_schema(root, kSchema6);
   if (!is_before) expect_schema(root, kResultSchema);
   root.expect_keys({"schema", "kind", "evaluator", "pace", "plan", "weights_sha256", "environment",
-                    "metrics", "tokens", "requests", "schedule", "steady", "devices", "links",
-                    "task_kinds", "communication", "trace"});
+                    "metrics", "tokens", "requests", "prefix_hit_rate", "schedule", "steady",
+                    "devices", "links", "task_kinds", "communication", "trace"});
   Result result;
   result.origin = is_before ? read_former_origin(root) : read_origin(root);
   result.evaluator = one_of(root.at("evaluator"), {"simgrid", "analytic", "exec"});
@@ -441,6 +479,8 @@ Result parse_result_json(std::string_view text, std::string_view source) {
   result.interval_90 = read_interval_90(root.at("metrics"));
   result.tokens = read_tokens(root.at("tokens"));
   result.requests = read_list(root, "requests", read_request);
+  if (const auto rate = root.find("prefix_hit_rate"))
+    result.prefix_hit_rate = rate->number(0.0, 1.0);
   result.schedule = read_list(root, "schedule", read_step);
   if (const JsonValue steady = root.at("steady"); !steady.is_null()) {
     steady.expect_keys({"verdict", "stall_fraction", "slack_s"});

@@ -36,6 +36,7 @@ struct RequestResult {
   double ttft_s = 0.0;      // from its arrival; of an encoder's pass, until its end
   double end_s = 0.0;
   LatencyStats token_latency{};
+  std::int64_t cached_tokens = 0;              // of its prompt, which were not read again
   std::vector<std::int32_t> tokens{};          // empty in a prediction
   std::optional<TimeIntervals> interval_90{};  // of a prediction
 };
@@ -52,6 +53,9 @@ struct Result {
   std::optional<TimeIntervals> interval_90{};  // of the metrics, in a prediction
   std::vector<std::int32_t> tokens{};          // of the only request; empty in a prediction
   std::vector<RequestResult> requests{};       // in the order of their arrival
+  // Prompt tokens of all requests that were not read, as the cache had them; absent unless requests
+  // share prefixes.
+  std::optional<double> prefix_hit_rate{};
   // The steps of a run that a policy made, which `tandem simulate --schedule` replays; their
   // sequences are positions in `requests`.
   std::vector<ScheduledStep> schedule{};

@@ -9,6 +9,7 @@
 #include "model/base/json_value.hpp"
 #include "model/base/limits.hpp"
 #include "model/base/quantity_text.hpp"
+#include "planner/plan/prefix_pieces.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -74,7 +75,7 @@ Sampling read_sampling(const JsonValue& root) {
 InferenceRequest read_request(const JsonValue& root) {
   root.expect_keys({"id", "arrival_s", "prompt", "prompt_ids", "prompt_tokens", "new_tokens",
                     "max_tokens", "temperature", "repetition_penalty", "frequency_penalty",
-                    "presence_penalty", "min_p", "top_k", "top_p", "seed", "ignore_eos"});
+                    "presence_penalty", "min_p", "top_k", "top_p", "seed", "ignore_eos", "prefix"});
   InferenceRequest request;
   request.id = root.at("id").line(200);
   if (request.id.empty()) root.at("id").fail("a name");
@@ -85,6 +86,11 @@ InferenceRequest read_request(const JsonValue& root) {
     request.max_tokens = value->integer(request.new_tokens, kMostTokens);
   request.sampling = read_sampling(root);
   if (const auto value = root.find("ignore_eos")) request.ignore_eos = value->boolean();
+  if (const auto value = root.find("prefix")) {
+    if (!root.find("prompt_tokens"))
+      value->fail("no such key beside a prompt, whose tokens say what is common");
+    request.prefix = read_prefix(*value, request.prompt_tokens + request.new_tokens);
+  }
   return request;
 }
 

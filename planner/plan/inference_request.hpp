@@ -16,6 +16,13 @@ namespace tandem::planner {
 
 inline constexpr std::size_t kMostRequests = 10000;  // of a workload
 
+// The next tokens of a request are the first ones of its group's text.
+struct PrefixPiece {
+  std::string group{};
+  std::int64_t tokens = 0;
+  bool operator==(const PrefixPiece&) const = default;
+};
+
 struct InferenceRequest {
   std::string id;
   double arrival_s = 0.0;          // since the run began
@@ -26,6 +33,9 @@ struct InferenceRequest {
   // The prompt as text or as ids, for runs; predictions need neither.
   std::optional<std::string> prompt{};
   std::vector<std::int32_t> prompt_ids{};
+  // Without text and ids: what prompt and answer begin with, one piece after another. The rest is
+  // in no other request.
+  std::vector<PrefixPiece> prefix{};
   Sampling sampling{};
   bool ignore_eos = false;
   [[nodiscard]] std::int64_t limit() const { return max_tokens.value_or(new_tokens); }
@@ -41,10 +51,10 @@ struct InferenceRequest {
 //   {"id": "a", "arrival_s": 0.0, "prompt": TEXT or "prompt_ids": [..] or "prompt_tokens": N,
 //    "new_tokens": N, "max_tokens": N, "temperature": 0, "repetition_penalty": 1,
 //    "frequency_penalty": 0, "presence_penalty": 0, "min_p": 0, "top_k": 0, "top_p": 1, "seed": 0,
-//    "ignore_eos": false}
-// What follows new_tokens is optional. Returns the requests sorted by arrival, equal arrivals in
-// the order of lines. Throws Error naming `source`, line, field, value, expected value and remedy,
-// also for a duplicate id and for a file without requests.
+//    "ignore_eos": false, "prefix": [{"group": "a", "tokens": N}, ...]}
+// What follows new_tokens is optional, and prefix is for prompt_tokens alone. Returns the requests
+// sorted by arrival, equal arrivals in the order of lines. Throws Error naming `source`, line,
+// field, value, expected value and remedy, also for a duplicate id and for a file without requests.
 [[nodiscard]] std::vector<InferenceRequest> parse_requests(std::string_view text,
                                                            std::string_view source);
 

@@ -12,6 +12,7 @@
 #include "model/predict/analytic.hpp"
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
+#include "planner/serving/prefix_sharing.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/service_objective.hpp"
@@ -53,7 +54,12 @@ struct Considered {
 double seconds_of(const Plan& plan, const Considered& considered, const Policy& policy,
                   std::int64_t chunk, const Capacity& capacity) {
   count_evaluation();
-  RequestScheduler scheduler(considered.requests, policy, {.chunk = chunk, .capacity = capacity});
+  RequestScheduler scheduler(
+      considered.requests, policy,
+      {.chunk = chunk,
+       .capacity = capacity,
+       .shares_prefixes = states_prefixes(considered.requests) &&
+                          prefix_refusal(plan, considered.requests).empty()});
   GraphCache graphs(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   model::evaluate_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);

@@ -9,6 +9,7 @@
 #include "model/base/error.hpp"
 #include "model/base/limits.hpp"
 #include "planner/plan/plan.hpp"
+#include "planner/plan/prefix_pieces.hpp"
 #include "planner/serving/planned_service_json.hpp"
 #include "planner/serving/policy/policy.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -24,7 +25,7 @@ constexpr std::int64_t kMostServiceTokens = std::numeric_limits<std::int32_t>::m
 constexpr const char* kPlanAgain = "; make the plan again with `tandem plan`";
 
 InferenceRequest read_planned_request(const JsonValue& value) {
-  value.expect_keys({"id", "arrival_s", "prompt_tokens", "new_tokens", "max_tokens"});
+  value.expect_keys({"id", "arrival_s", "prompt_tokens", "new_tokens", "max_tokens", "prefix"});
   InferenceRequest request{
       .id = value.at("id").line(kMostIdBytes),
       .arrival_s = value.at("arrival_s").number(0.0, model::limits::kMostTime),
@@ -32,6 +33,8 @@ InferenceRequest read_planned_request(const JsonValue& value) {
       .new_tokens = value.at("new_tokens").integer(0, kMostServiceTokens)};
   if (const auto most = value.find("max_tokens"))
     request.max_tokens = most->integer(request.new_tokens, kMostServiceTokens);
+  if (const auto prefix = value.find("prefix"))
+    request.prefix = read_prefix(*prefix, request.prompt_tokens + request.new_tokens);
   return request;
 }
 
@@ -129,6 +132,7 @@ void add_planned_service(const PlannedService& service, Json& plan) {
                           {"prompt_tokens", request.prompt_tokens},
                           {"new_tokens", request.new_tokens}});
       if (request.max_tokens) requests.back()["max_tokens"] = *request.max_tokens;
+      if (!request.prefix.empty()) requests.back()["prefix"] = prefix_json(request.prefix);
     }
   }
   plan["policy"] = service.policy;
@@ -163,7 +167,8 @@ std::vector<InferenceRequest> lengths_of(std::vector<InferenceRequest> requests)
                .arrival_s = request.arrival_s,
                .prompt_tokens = request.prompt_tokens,
                .new_tokens = request.new_tokens,
-               .max_tokens = request.max_tokens};
+               .max_tokens = request.max_tokens,
+               .prefix = std::move(request.prefix)};
   }
   return requests;
 }

@@ -1,6 +1,7 @@
 #include "planner/serving/request_results.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -8,6 +9,8 @@
 
 #include "model/base/error.hpp"
 #include "model/base/limits.hpp"
+#include "model/graph/block_table.hpp"
+#include "model/graph/storage.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -17,6 +20,7 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 struct Times {  // of one request
   double begin = kUnknown;
   double end = kUnknown;
+  std::int64_t cached = 0;  // positions before its first rows
   std::vector<double> samples;
   [[nodiscard]] std::vector<double> gaps() const {
     std::vector<double> gaps;
@@ -33,7 +37,10 @@ std::vector<Times> times_of(std::size_t requests, std::span<const model::ServedS
       const auto r = static_cast<std::size_t>(segment.sequence);
       require(r < requests, "request_results: a sequence that is no request");
       Times& own = times[r];
-      if (segment.past == 0) own.begin = step.step.not_before_s;
+      if (std::isnan(own.begin)) {
+        own.begin = step.step.not_before_s;
+        own.cached = segment.past;
+      }
       own.end = step.end_s;
       for (std::int32_t i = 0; i < segment.sampled && row < step.sampled_s.size(); ++i)
         own.samples.push_back(step.sampled_s[row++]);
@@ -58,6 +65,7 @@ std::vector<model::RequestResult> request_results(std::span<const InferenceReque
                        .ttft_s = first - request.arrival_s,
                        .end_s = own.samples.empty() ? own.end : own.samples.back(),
                        .token_latency = model::latency_stats(own.gaps()),
+                       .cached_tokens = own.cached,
                        .tokens = {}});
   }
   return results;
@@ -90,7 +98,7 @@ void check_submission(std::span<const model::ScheduledStep> schedule, std::size_
   double least = s > 0 ? schedule[s - 1].not_before_s : 0.0;
   for (const model::Segment& segment : schedule[s].batch.segments) {
     const auto r = static_cast<std::size_t>(segment.sequence);
-    if (segment.past == 0 && r < requests.size()) least = std::max(least, requests[r].arrival_s);
+    if (r < requests.size()) least = std::max(least, requests[r].arrival_s);
   }
   const double time = schedule[s].not_before_s;
   if (time >= least && time <= model::limits::kMostTime) return;
@@ -128,8 +136,30 @@ void check_samples(std::span<const model::ScheduledStep> schedule,
   }
 }
 
-// A file of a schedule does not record when caches were freed: by the first step submitted after
-// the end of the last one with rows of the sequence, as in RequestScheduler.
+// Executes the cache operations of step `s` on the lengths of all sequences.
+void execute_recorded(const model::ScheduledStep& step, std::size_t s,
+                      std::vector<std::int64_t>& lengths, const std::string& source) {
+  const auto known = [&](std::int32_t sequence) {
+    return static_cast<std::size_t>(sequence) < lengths.size();
+  };
+  for (const model::CacheOp& op : step.batch.cache) {
+    const bool forks = op.kind == model::CacheOpKind::fork;
+    const bool good =
+        known(op.sequence) &&
+        (!forks || (known(op.from) && lengths[static_cast<std::size_t>(op.sequence)] == 0 &&
+                    op.positions <= lengths[static_cast<std::size_t>(op.from)]));
+    if (!good || (!forks && op.kind != model::CacheOpKind::free)) {
+      throw Error(source + ": field 'schedule[" + std::to_string(s) +
+                  "].cache' has an operation on sequence " + std::to_string(op.sequence) +
+                  ", expected a known one that is freed, or an empty one that begins with " +
+                  "positions that another one has" + kAgain);
+    }
+    lengths[static_cast<std::size_t>(op.sequence)] = op.positions;
+  }
+}
+
+// A file of a schedule without shared prefixes does not record when caches were freed: by the first
+// step submitted after the end of the last one with rows of the sequence, as in RequestScheduler.
 void free_ended(std::vector<model::ScheduledStep>& schedule, std::size_t requests) {
   std::vector<std::int32_t> last(requests);
   for (std::size_t s = 0; s < schedule.size(); ++s) {
@@ -158,7 +188,9 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
                                                  const std::string& source) {
   check_order(requests, source);
   for (std::size_t s = 0; s < schedule.size(); ++s) check_submission(schedule, s, requests, source);
+  const bool shares = model::shares_prefixes(schedule);
   std::vector<std::int64_t> read(requests.size());
+  std::vector<bool> begun(requests.size());
   std::vector<std::int32_t> after(
       requests.size());  // steps, of which a request's last sample is one
   std::int32_t ended = 0;
@@ -175,6 +207,7 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
     double& not_before = schedule[s].not_before_s;
     if (!std::ranges::binary_search(requests, not_before, {}, &InferenceRequest::arrival_s))
       not_before = 0.0;
+    if (shares) execute_recorded(schedule[s], s, read, source);
     std::vector<bool> seen(requests.size());
     for (const model::Segment& segment : schedule[s].batch.segments) {
       const auto r = static_cast<std::size_t>(segment.sequence);
@@ -197,31 +230,72 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
       // The next chunk of a prompt does not wait for the one before.
       if (segment.sampled > 0) after[r] = static_cast<std::int32_t>(s) + 1;
       seen[r] = true;
-      if (read[r] == 0) not_before = std::max(not_before, requests[r].arrival_s);
+      if (!begun[r]) not_before = std::max(not_before, requests[r].arrival_s);
+      begun[r] = true;
       read[r] += segment.rows;
     }
   }
   for (std::size_t r = 0; r < requests.size(); ++r) {
-    if (read[r] == 0)
+    if (!begun[r])
       throw Error(source + ": field 'schedule' has no rows of request '" + requests[r].id +
                   "', expected steps for each request; write the result again with `tandem run`");
   }
   check_samples(schedule, requests, source);
-  free_ended(schedule, requests.size());
+  if (!shares) free_ended(schedule, requests.size());
   return schedule;
 }
 
-void check_schedule(std::span<const model::ScheduledStep> schedule, const Capacity& capacity,
-                    const std::string& source) {
+namespace {
+
+// Follows the positions that sequences have in the cache, in whole blocks, through a schedule.
+class CachedPositions {
+ public:
+  explicit CachedPositions(std::span<const model::ScheduledStep> schedule)
+      : shares_(model::shares_prefixes(schedule)) {
+    for (std::size_t s = 0; s < schedule.size(); ++s) {
+      for (const model::Segment& segment : schedule[s].batch.segments)
+        sequences_[segment.sequence].last = static_cast<std::int32_t>(s);
+    }
+  }
+  // Returns those of the next step.
+  std::int64_t next(const model::ScheduledStep& step) {
+    if (shares_) return next_shared(step);
+    for (const model::Segment& segment : step.batch.segments)
+      sequences_.at(segment.sequence).read = std::int64_t{segment.past} + segment.rows;
+    // Whose last step was known to have ended was freed before this one.
+    std::int64_t positions = 0;
+    for (const auto& [number, sequence] : sequences_) {
+      if (sequence.last >= step.ended) positions += reserved_positions(sequence.read);
+    }
+    return positions;
+  }
+
+ private:
+  std::int64_t next_shared(const model::ScheduledStep& step) {
+    for (const model::CacheOp& op : step.batch.cache) table_.apply(op);
+    for (const model::Segment& segment : step.batch.segments) {
+      const model::Range rows{segment.past, segment.past + segment.rows};
+      table_.grow(
+          std::max<std::int64_t>(0, table_.needs(segment.sequence, rows) - table_.free_blocks()));
+      static_cast<void>(table_.append(segment.sequence, rows));
+    }
+    return (table_.size() - table_.free_blocks()) * model::kCacheBlock;
+  }
+
   struct Sequence {
     std::int64_t read = 0;  // positions in the cache
     std::int32_t last = 0;  // step with rows of it
   };
-  std::map<std::int32_t, Sequence> sequences;
-  for (std::size_t s = 0; s < schedule.size(); ++s) {
-    for (const model::Segment& segment : schedule[s].batch.segments)
-      sequences[segment.sequence].last = static_cast<std::int32_t>(s);
-  }
+  bool shares_;
+  std::map<std::int32_t, Sequence> sequences_;
+  model::BlockTable table_{0};
+};
+
+}  // namespace
+
+void check_schedule(std::span<const model::ScheduledStep> schedule, const Capacity& capacity,
+                    const std::string& source) {
+  CachedPositions cached(schedule);
   for (std::size_t s = 0; s < schedule.size(); ++s) {
     const model::ScheduledStep& step = schedule[s];
     const auto within = [&](const char* what, std::int64_t have, std::int64_t most) {
@@ -230,16 +304,9 @@ void check_schedule(std::span<const model::ScheduledStep> schedule, const Capaci
                   std::to_string(have) + " " + what + ", expected at most " + std::to_string(most) +
                   ", for which the plan reserves memory; give the result of a run of this plan");
     };
-    for (const model::Segment& segment : step.batch.segments)
-      sequences.at(segment.sequence).read = std::int64_t{segment.past} + segment.rows;
-    // Whose last step was known to have ended was freed before this one.
-    std::int64_t positions = 0;
-    for (const auto& [number, sequence] : sequences) {
-      if (sequence.last >= step.ended) positions += reserved_positions(sequence.read);
-    }
     within("rows", step.batch.rows(), capacity.rows);
     within("sequences", std::ssize(step.batch.segments), capacity.sequences);
-    within("positions in the cache", positions, reserved_positions(capacity.positions));
+    within("positions in the cache", cached.next(step), reserved_positions(capacity.positions));
     within("steps in flight", static_cast<std::int64_t>(s) + 1 - step.ended,
            std::max<std::int64_t>(1, capacity.steps));
   }

@@ -5,6 +5,7 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/memory.hpp"
+#include "model/graph/storage.hpp"
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
 
@@ -13,10 +14,6 @@ namespace {
 
 std::int64_t steps_of(const Capacity& capacity) {
   return std::max<std::int64_t>(1, capacity.steps);
-}
-
-std::int64_t reservation(const InferenceRequest& request) {
-  return reserved_positions(request.positions());
 }
 
 }  // namespace
@@ -41,7 +38,9 @@ void check_capacity(std::span<const InferenceRequest> requests, std::int64_t chu
 }
 
 RequestScheduler::RequestScheduler(const Policy& policy, ServingOptions options)
-    : policy_(&policy), options_(std::move(options)) {
+    : policy_(&policy),
+      options_(std::move(options)),
+      cache_(options_.capacity.positions, options_.shares_prefixes) {
   require(serves(policy, options_.chunk), "RequestScheduler: a budget of rows");
 }
 
@@ -89,6 +88,7 @@ model::Decision RequestScheduler::next(double now, std::span<const model::StepOu
   for (const model::Segment& segment : step.batch.segments) {
     Progress& progress = active_[place_of(segment.sequence)];
     progress.read += segment.rows;
+    progress.begun = true;
     ++progress.steps;
     // Rows after the prompt depend on tokens; its next chunk depends on the cache alone, which
     // every device has in the order of steps.
@@ -147,10 +147,8 @@ bool RequestScheduler::advance(Progress& progress, const model::Segment& segment
 
 void RequestScheduler::release(std::size_t place) {
   const Progress& progress = active_[place];
-  reserved_ -= reservation(progress.of->request);
-  if (progress.read > 0)
-    freed_.push_back(
-        {.kind = model::CacheOpKind::free, .sequence = static_cast<std::int32_t>(progress.number)});
+  cache_.end(static_cast<std::int32_t>(progress.number),
+             contents(progress.number, *progress.of, progress.read));
   requests_.erase(progress.number);
   active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(place));
 }
@@ -163,15 +161,17 @@ std::int64_t RequestScheduler::most_in_a_step() const {
 }
 
 // How many of the next requests fit beside the active ones.
-std::size_t RequestScheduler::room() const {
-  std::int64_t positions = reserved_;
+std::size_t RequestScheduler::room() {
+  std::int64_t positions = cache_.reserved();
   auto sequences = static_cast<std::int64_t>(active_.size());
   const std::int64_t most =
       std::min({options_.capacity.sequences, steps_of(options_.capacity) * most_in_a_step(),
                 kMostSequences});
   std::size_t count = 0;
   for (std::size_t i = first_waiting_; i < waiting_.size(); ++i, ++count) {
-    positions += reservation(requests_.at(waiting_[i]).request);
+    const Joined& joined = requests_.at(waiting_[i]);
+    positions += cache_.needs(joined.request.positions(),
+                              contents(waiting_[i], joined, joined.request.prompt_tokens));
     if (++sequences > most || positions > options_.capacity.positions) break;
   }
   return count;
@@ -198,7 +198,8 @@ double RequestScheduler::admit(double now) {
     const std::size_t number = waiting_[first_waiting_];
     Joined& joined = requests_.at(number);
     active_.push_back({.number = number, .of = &joined, .since = waits_++});
-    reserved_ += reservation(joined.request);
+    cache_.admit(static_cast<std::int32_t>(number), joined.request.positions(),
+                 contents(number, joined, joined.request.prompt_tokens));
   }
   // Requests that have arrived and were not admitted wait for others to end.
   const auto next = std::ranges::upper_bound(arrivals_, now);
@@ -209,7 +210,8 @@ double RequestScheduler::admit(double now) {
 std::vector<std::size_t> RequestScheduler::group() const {
   std::vector<std::size_t> idle;
   for (std::size_t i = 0; i < active_.size(); ++i) {
-    if (!active_[i].flies && !active_[i].left) idle.push_back(i);
+    const Progress& progress = active_[i];
+    if (!progress.flies && !progress.left && !waits_for_prefix(progress, {})) idle.push_back(i);
   }
   const auto steps = static_cast<std::size_t>(steps_of(options_.capacity));
   const auto share = [](std::size_t all, std::size_t among) { return (all + among - 1) / among; };
@@ -224,7 +226,7 @@ std::vector<std::size_t> RequestScheduler::group() const {
 // Prompts in order, as far as rows allow: none overtakes another, so a prompt that must be read
 // whole is delayed until the steps have room for it.
 model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
-  model::Batch batch{.segments = {}, .cache = std::exchange(freed_, {})};
+  model::Batch batch;
   const auto reading = [&](const Progress& p) { return p.read < p.of->request.prompt_tokens; };
   const std::int64_t decoding =
       std::ranges::count_if(places, [&](std::size_t i) { return !reading(active_[i]); });
@@ -240,7 +242,10 @@ model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
   };
   for (const std::size_t i : places) {
     if (!reading(active_[i])) continue;
-    const InferenceRequest& request = active_[i].of->request;
+    Progress& progress = active_[i];
+    const InferenceRequest& request = progress.of->request;
+    if (waits_for_prefix(progress, batch)) continue;
+    if (!progress.begun) progress.read = cache_.begin(static_cast<std::int32_t>(progress.number));
     const std::int64_t left = request.prompt_tokens - active_[i].read;
     const std::int64_t count = options_.chunk > 0 ? std::min(left, rows) : left;
     if (count < 1 || count > rows) break;
@@ -251,7 +256,38 @@ model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
     if (!reading(active_[i])) add(i, 1, true);
   }
   require(!batch.segments.empty(), "RequestScheduler: a step without rows");
+  batch.cache = cache_.enter(batch.segments);
   return batch;
+}
+
+bool RequestScheduler::waits_for_prefix(const Progress& progress, const model::Batch& batch) const {
+  if (!options_.shares_prefixes || progress.begun) return false;
+  const auto number = static_cast<std::int32_t>(progress.number);
+  const std::int64_t least = cache_.available(number) + model::kCacheBlock;
+  return std::ranges::any_of(active_, [&](const Progress& other) {
+    const auto sequence = static_cast<std::int32_t>(other.number);
+    const bool reads =
+        other.begun || std::ranges::find(batch.segments, sequence, &model::Segment::sequence) !=
+                           batch.segments.end();
+    return reads && !other.left && other.read < other.of->request.prompt_tokens &&
+           cache_.common(number, sequence) >= least;
+  });
+}
+
+std::vector<std::int32_t> RequestScheduler::contents(std::size_t number, const Joined& joined,
+                                                     std::int64_t positions) {
+  const InferenceRequest& request = joined.request;
+  if (!options_.shares_prefixes || (request.prompt_ids.empty() && request.prefix.empty()))
+    return {};
+  std::vector<std::int32_t> contents = request.prompt_ids;
+  contents.insert(contents.end(), joined.tokens.begin(), joined.tokens.end());
+  for (const PrefixPiece& piece : request.prefix) {
+    const auto group =
+        groups_.try_emplace(piece.group, static_cast<std::int32_t>(groups_.size())).first->second;
+    contents.insert(contents.end(), static_cast<std::size_t>(piece.tokens), -2 - 2 * group);
+  }
+  contents.resize(static_cast<std::size_t>(positions), -1 - 2 * static_cast<std::int32_t>(number));
+  return contents;
 }
 
 std::vector<std::int32_t> RequestScheduler::row_tokens() const {

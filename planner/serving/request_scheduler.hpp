@@ -8,12 +8,14 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "model/graph/scheduler.hpp"
 #include "planner/plan/inference_request.hpp"
 #include "planner/serving/policy/policy.hpp"
 #include "planner/serving/request_capacity.hpp"
+#include "planner/serving/sequence_cache.hpp"
 
 namespace tandem::planner {
 
@@ -25,6 +27,8 @@ struct ServingOptions {
   // Returns whether `token` ends the request of that number before its last token is due. Null: no
   // token does.
   std::function<bool(std::size_t request, std::int32_t token)> ends{};
+  // Whether requests share the caches of common prefixes, over time, too (prefix_sharing.hpp).
+  bool shares_prefixes = false;
 };
 
 // Throws Error for the first of `requests` that alone exceeds `capacity`, with prompts in chunks of
@@ -43,6 +47,11 @@ void check_capacity(std::span<const InferenceRequest> requests, std::int64_t chu
 // no step gets more than an even share of all. Example: with 4 sequences and 2 steps in flight,
 // steps of sequences {0, 1} and {2, 3} alternate. Under a policy that gives each sequence steps of
 // its own, no more sequences are active than steps may be in flight.
+//
+// With shared prefixes a request begins with the cache of the longest prefix of its prompt that is
+// there, of an active or an ended request, and reads the rest, at least one token. A prompt that
+// begins as one does that is being read waits until that much of the other has been read, unless
+// that brings less than a block.
 //
 // A request ends after new_tokens in a prediction, whose outcomes have no tokens; in a run at a
 // token that ends it, or after run_tokens(). Admission reserves memory up to its limit().
@@ -81,6 +90,7 @@ class RequestScheduler : public model::Scheduler {
     std::int64_t read = 0;  // positions in the cache, with those of steps in flight
     std::int64_t sampled = 0;
     std::int32_t steps = 0;  // in flight
+    bool begun = false;      // has had rows
     bool flies = false;      // in a step whose outcome it must wait for
     bool left = false;
     std::int64_t since = 0;  // the count of waits_ when it began to wait for a step
@@ -96,7 +106,14 @@ class RequestScheduler : public model::Scheduler {
   void release(std::size_t place);
   [[nodiscard]] double admit(double now);
   [[nodiscard]] std::int64_t most_in_a_step() const;
-  [[nodiscard]] std::size_t room() const;
+  [[nodiscard]] std::size_t room();
+  // Numbers for the contents of the first `positions` of a request: tokens or, in a prediction
+  // without them, negative numbers that are equal where contents are; empty if nothing is known.
+  [[nodiscard]] std::vector<std::int32_t> contents(std::size_t number, const Joined& joined,
+                                                   std::int64_t positions);
+  // Returns whether a prompt that has not begun waits for another that is being read, or is to be
+  // in `batch`.
+  [[nodiscard]] bool waits_for_prefix(const Progress& progress, const model::Batch& batch) const;
   [[nodiscard]] std::vector<std::size_t> group() const;
   [[nodiscard]] model::Batch batch(std::span<const std::size_t> places);
   [[nodiscard]] std::size_t place_of(std::int32_t sequence) const;
@@ -110,12 +127,12 @@ class RequestScheduler : public model::Scheduler {
   std::vector<double> arrivals_;
   std::vector<std::size_t> waiting_;  // their numbers
   std::size_t first_waiting_ = 0;
-  std::int64_t reserved_ = 0;          // positions of active requests
-  std::vector<Progress> active_;       // in the order of admission, which is that of numbers
-  std::int64_t waits_ = 0;             // number of times that a sequence began to wait for a step
-  std::vector<model::CacheOp> freed_;  // of the requests that have ended since the step before
-  std::vector<Flying> flying_;         // steps without an outcome
-  std::int32_t made_ = 0;              // number of steps
+  SequenceCache cache_;
+  std::map<std::string, std::int32_t, std::less<>> groups_;  // of prefixes, numbered
+  std::vector<Progress> active_;  // in the order of admission, which is that of numbers
+  std::int64_t waits_ = 0;        // number of times that a sequence began to wait for a step
+  std::vector<Flying> flying_;    // steps without an outcome
+  std::int32_t made_ = 0;         // number of steps
 };
 
 }  // namespace tandem::planner

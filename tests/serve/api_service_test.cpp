@@ -226,6 +226,44 @@ TEST_CASE("serve/api: what is refused, with the status and the error of the API"
         std::string::npos);
 }
 
+TEST_CASE("serve/api: the second turn of a chat reads what is new, and usage and metrics show it") {
+  const Home home;
+  const Serving serving(home, 64, {}, {}, {}, 1024, 1U << 20U, /*shares_prefixes=*/true);
+  json messages = json::array({{{"role", "user"}, {"content", "Where is the red lamp?"}}});
+  std::vector<std::int32_t> known;  // prompts and answers so far
+  std::int64_t prompts = 0;
+  std::int64_t hits = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    CAPTURE(turn);
+    std::vector<exec::ChatMessage> said;
+    for (const json& message : messages)
+      said.push_back({message["role"].get<std::string>(), message["content"].get<std::string>()});
+    const std::vector<std::int32_t> ids =
+        exec::encode_chat(exec::read_model_chat(home.weights()), *home.tokenizer, said);
+    const json body{{"messages", messages}, {"max_tokens", 6}, {"temperature", 0}};
+    const json answer = ask(serving.port(), post_text(kChat, body.dump())).json();
+    const std::string text = answer["choices"][0]["message"]["content"];
+    CHECK(text == home.text_alone(ids, 6));
+    const std::int64_t cached = answer["usage"]["prompt_tokens_details"]["cached_tokens"];
+    const auto common = std::ranges::mismatch(ids, known).in1 - ids.begin();
+    CHECK(cached == common);
+    CHECK((cached > 0) == (turn > 0));
+    prompts += std::ssize(ids);
+    hits += cached;
+    // The last token of an answer is not fed back, so no cache has it.
+    known = ids;
+    const std::vector<std::int32_t> tokens = home.alone(ids, 6);
+    known.insert(known.end(), tokens.begin(), tokens.end() - 1);
+    messages.push_back({{"role", "assistant"}, {"content", text}});
+    messages.push_back({{"role", "user"}, {"content", "And the blue one?"}});
+  }
+  const std::string metrics = ask(serving.port(), get_text("/metrics")).body;
+  CHECK(metrics.find("\nvllm:prefix_cache_queries_total " + std::to_string(prompts) + "\n") !=
+        std::string::npos);
+  CHECK(metrics.find("\nvllm:prefix_cache_hits_total " + std::to_string(hits) + "\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("serve/api: a token is asked for, and a full queue refuses") {
   const Home home;
   const Serving serving(home, /*queue=*/0, "0123456789abcdef");

@@ -124,18 +124,22 @@ json asked_until(ClusterBoard& board, const std::function<bool(const json&)>& do
 
 TEST_CASE("serve/page: the last requests, each beside the prediction of its own lengths") {
   std::atomic<int> calls = 0;
-  serve::Prediction prediction{.predict = [&](std::int64_t prompt, std::int64_t tokens) {
+  serve::Prediction prediction{.predict = [&](const RequestTimes& request) {
     ++calls;
-    return RequestTimes{.prompt_tokens = prompt,
-                        .new_tokens = tokens,
-                        .ttft_s = static_cast<double>(prompt),
-                        .token_latency_s = 1.0 / static_cast<double>(tokens)};
+    return RequestTimes{.prompt_tokens = request.prompt_tokens,
+                        .new_tokens = request.new_tokens,
+                        .cached_tokens = request.cached_tokens,
+                        .ttft_s = static_cast<double>(request.prompt_tokens),
+                        .token_latency_s = 1.0 / static_cast<double>(request.new_tokens)};
   }};
   ClusterBoard board(tiny_plan(), kFacts, prediction);
   constexpr int kMore = 5;
   for (int i = 1; i <= static_cast<int>(ClusterBoard::kRequests) + kMore; ++i)
-    board.add_request(
-        {.prompt_tokens = i, .new_tokens = 2 * i, .ttft_s = 0.5, .shared = i % 2 == 0});
+    board.add_request({.prompt_tokens = i,
+                       .new_tokens = 2 * i,
+                       .cached_tokens = i / 2,
+                       .ttft_s = 0.5,
+                       .shared = i % 2 == 0});
   CHECK(calls == 0);  // nobody looks
   const json all = asked_until(board, [](const json& answer) {
     if (answer["prediction"]["plan"].is_null()) return false;
@@ -152,6 +156,8 @@ TEST_CASE("serve/page: the last requests, each beside the prediction of its own 
     CHECK(request["number"] == number);
     CHECK(request["measured"]["shared"] == (number % 2 == 0));
     CHECK(request["measured"]["token_latency_s"].is_null());
+    CHECK(request["measured"]["cached_tokens"] == number / 2);
+    CHECK(request["predicted"]["cached_tokens"] == number / 2);
     CHECK(request["predicted"]["ttft_s"] == number);
     CHECK(request["predicted"]["token_latency_s"] == 0.5 / number);
   }

@@ -82,7 +82,8 @@ struct Home {
 struct Serving {
   explicit Serving(const Home& home, std::size_t queue = 64, const std::string& token = {},
                    const serve::HttpLimits& http = {}, const serve::Prediction& prediction = {},
-                   std::size_t waiting_bodies = 1024, std::size_t waiting_bytes = 1U << 20U)
+                   std::size_t waiting_bodies = 1024, std::size_t waiting_bytes = 1U << 20U,
+                   bool shares_prefixes = false)
       : service(
             std::get<planner::LiveService>(planner::service_here(home.model, model::Bytes{4e9}))),
         desk(*home.tokenizer, home.model, exec::stop_tokens(service.plan, *home.tokenizer),
@@ -109,8 +110,11 @@ struct Serving {
     options.weights = home.weights();
     options.cache_dir = home.folder.path() / "cache";
     options.tokenizer = home.tokenizer.get();
-    options.serve = exec::ServeOptions{
-        .requests = {}, .policy = service.policy, .chunk = service.chunk, .on_token = {}};
+    options.serve = exec::ServeOptions{.requests = {},
+                                       .policy = service.policy,
+                                       .chunk = service.chunk,
+                                       .shares_prefixes = shares_prefixes,
+                                       .on_token = {}};
     std::promise<void> ready;
     session.emplace(service.plan, options, desk,
                     exec::LiveSessionEvents{.on_ready =

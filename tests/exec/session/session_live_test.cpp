@@ -44,6 +44,7 @@ class Trickle : public RequestSource {
     return news;
   }
   void await(Clock::time_point deadline) override { std::this_thread::sleep_until(deadline); }
+  void on_begin(std::size_t /*request*/, std::int64_t cached) override { CHECK(cached == 0); }
   bool on_token(std::size_t request, const ChosenToken& token, bool last) override {
     ++seen_;
     tokens[request].push_back(token.id);
