@@ -24,9 +24,8 @@ struct Setting {
   std::size_t format = 0;                   // among the question's
   std::vector<bool> used{};                 // by DeviceIndex
   model::DeviceIndex master = 0;
-  // Tries every collective instead of the strategy's default, every decode_moves value of the
-  // strategy, and searches shares of streamed weights by prediction instead of Algorithm 1 alone,
-  // which takes a twentieth of the time.
+  // Plans on all axes that are open (planner::outer_axes), and searches shares of streamed weights
+  // by prediction instead of Algorithm 1 alone, which takes a twentieth of the time.
   bool thorough = false;
   // Not thorough, but with every collective.
   bool any_sums = false;
@@ -93,8 +92,7 @@ class Answers {
   [[nodiscard]] Answer best_of(const Setting& setting);
   // The same; without a plan if it took too long.
   [[nodiscard]] Answer found(const Setting& setting);
-  [[nodiscard]] Answer best_with(const Setting& setting, planner::Request& request,
-                                 std::optional<std::string> sums);
+  [[nodiscard]] Answer best_with(const Setting& setting, const planner::Request& request);
 
   // What a plan depends on, except names.
   struct PlanKey {

@@ -129,7 +129,7 @@ void check_in_flight(const Options& options, std::int64_t steps, const planner::
         "expected '--in-flight 1', or '--window all'");
   options.refuse({"retain", "release"}, "with '--in-flight " + std::to_string(steps) +
                                             "', whose weights all stay in memory");
-  if (request.rounds != 1)
+  if (options.has("rounds") && request.rounds != 1)
     throw Usage(
         "flag '--in-flight': with '--rounds' each step goes round several times; expected "
         "'--in-flight 1', or '--rounds 1'");
@@ -230,10 +230,11 @@ planner::Request as_found(planner::Request request, const Found& found) {
     request.cluster = plan.cluster;
     request.profiles = plan.profiles;
     request.master = plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name;
-    request.allreduce.reset();
-    if (!plan.allreduce.prompt.empty())
-      request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;
   }
+  request.open_axes = {};
+  request.allreduce.reset();
+  if (!plan.allreduce.prompt.empty())
+    request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;
   if (found.of_two) request.strategy = plan.strategy;
   request.decode_moves = plan.decode_moves;
   request.gather_weights = plan.gather_weights;
@@ -292,12 +293,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const std::string strategy = options.choice_or("strategy", kAutoStrategy, known);
   const bool any = strategy == kAutoStrategy;
   planner::SearchEffort::Limits limits;
-  if (any) {
-    refuse_with_any(options);
+  if (any) refuse_with_any(options);
+  if (any || options.text_or("devices", "all") == "auto") {
     limits = effort_limits(options);
   } else {
-    options.refuse({"seconds", "evaluations"},
-                   "with strategy '" + strategy + "', which is searched to the end");
+    options.refuse({"seconds", "evaluations"}, "with strategy '" + strategy +
+                                                   "' on given devices, which is searched to the "
+                                                   "end; give '--devices auto'");
   }
   const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
   const StrategyFlags flags = strategy_flags(options, chosen, strategy);
@@ -338,7 +340,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .allreduce = flags.collective,
       .tiles = tiles(options, chosen),
       .decode_moves = flags.moves.value_or(planner::DecodeMoves::queries),
-      .token_ffn = token_ffn_of(options, chosen),
+      .token_ffn = flags.token_ffn,
       .gather_weights = flags.gathers,
       .evaluate = sim::evaluate_fair,
       .master = options.text_or("master", ""),
@@ -347,15 +349,18 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .window = window_of(options, transformer, devices),
       .release = release_of(options),
       .objective = objective,
-      .rounds = rounds(options),
+      .rounds = any ? 1 : flags.rounds,
       .groups = flags.groups,
       .group_strategy = flags.galaxy_groups ? std::string(planner::kGalaxyGroups) : "",
       .wire = wire.value_or(model::WireFormat::f32),
       // Losses are measured with f32.
       .open = {.wire = !wire && !bounded, .cache = !cache && !bounded},
+      .open_axes = any || bounded ? planner::OpenAxes{} : flags.open,
       .head = head,
       .candidates = candidates_of(options, head),
       .sparse = bounded ? std::nullopt : sparse_of(options, chosen)};
+  if (request.workload.steps() < 2 && !options.has("decode-ffn"))
+    request.token_ffn = planner::TokenFfn::owner;
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   std::string shortened = served ? "" : shortening_text(options, request.workload, transformer);
@@ -412,7 +417,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     shortened =
         goal == FitGoal::context ? "" : shortening_text(options, request.workload, request.model);
   }
-  if (any && !scenario.shares.empty()) limits = without_cap_cost(limits);
+  if (devices.searched && !scenario.shares.empty()) limits = without_cap_cost(limits);
   if (any) check_streaming_of_any(options, request);
 
   std::optional<study::Choice> choice;
@@ -421,7 +426,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
   std::optional<planner::DecodeChoice> of_moves;
   const auto answer_for = [&](const planner::Request& asked) {
-    if (any) return answer_of_any(options, asked, formats, reading, served, limits, choice);
+    if (devices.searched)
+      return answer_of_any(options, asked, formats, reading, served, limits, choice);
     if (flags.sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
     if (!flags.moves) return answer_of(of_moves.emplace(planner::choose_moves(asked)));
     if (loss) return answer_within(asked, *loss, *bounded, drop);
@@ -472,7 +478,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                       study::is_one_in_chunks(for_prediction(*served));
   if (!file.shares.empty() && is_one && (show.json || show.table()))
     cap = cap_cost(options, scenario, request, file,
-                   {.limits = any ? std::optional(limits) : std::nullopt,
+                   {.limits = devices.searched ? std::optional(limits) : std::nullopt,
                     .reading = reading,
                     .chunk = served ? served->chunk : 0});
   const Found found{.file = file,

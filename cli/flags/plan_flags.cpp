@@ -70,7 +70,8 @@ WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
                          const planner::Strategy& strategy, bool any) {
   WantedDevices wanted{.used = std::vector<bool>(cluster.devices().size(), true)};
   const std::string text = options.text_or("devices", "all");
-  if (text == "all") return wanted;
+  wanted.searched = any || text == "auto";
+  if (text == "all" || text == "auto") return wanted;
   wanted.fewest = text == "fewest";
   if (!wanted.fewest) {
     wanted.used.assign(wanted.used.size(), false);
@@ -176,7 +177,7 @@ void refuse_sums(const Options& options, const planner::Strategy& strategy) {
   const std::string with = "with strategy '" + strategy.name + "'";
   if (!strategy.sharding.has_collective() && !options.has("groups"))
     options.refuse({"allreduce"}, with + ", which joins no partial sums");
-  if (strategy.sharding.shares_token_ffn() && options.text_or("decode-ffn", "owner") == "owner")
+  if (strategy.sharding.shares_token_ffn() && options.text_or("decode-ffn", "auto") == "owner")
     options.refuse({"allreduce"}, with +
                                       ", which sums nothing while a new token's owner computes "
                                       "its FFN alone; leave it out, or give '--decode-ffn all' or "
@@ -339,7 +340,9 @@ planner::TokenFfn token_ffn_of(const Options& options, const planner::Strategy& 
     options.refuse({"decode-ffn"}, "with strategy '" + strategy.name +
                                        "', whose new tokens have no owner among devices that all "
                                        "have the weights");
-  const std::string who = options.choice_or("decode-ffn", "owner", {"owner", "all", "auto"});
+  const std::string who =
+      options.choice_or("decode-ffn", strategy.sharding.shares_token_ffn() ? "auto" : "owner",
+                        {"owner", "all", "auto"});
   return who == "owner" ? planner::TokenFfn::owner
          : who == "all" ? planner::TokenFfn::shared
                         : planner::TokenFfn::automatic;

@@ -10,7 +10,8 @@ StrategyFlags strategy_flags(const Options& options, const planner::Strategy& ch
   const std::string undivided = "with strategy '" + name + "'";
   if (!chosen.sharding.has_partition())
     options.refuse({"partition"}, undivided + ", which does not split the model");
-  const std::string groups = options.text_or("groups", "");
+  std::string groups = options.text_or("groups", "none");
+  if (groups == "none") groups.clear();
   refuse_sums(options, chosen);
   if (!chosen.sharding.splits_layers())
     options.refuse({"rounds", "groups"}, undivided + ", which has no stages to go round");
@@ -39,17 +40,33 @@ StrategyFlags strategy_flags(const Options& options, const planner::Strategy& ch
   if (!chosen.sharding.exchanges_rows() && !galaxy_groups)
     options.refuse({"tiles"}, undivided + ", which has none");
   refuse_streaming(options, chosen);
-  const std::string collective = options.text_or("allreduce", chosen.allreduce);
+  const bool any_sums =
+      options.text_or("allreduce", planner::kAutoAllreduce) == planner::kAutoAllreduce;
+  // The search weighs others, too.
+  const bool has_usual = any_sums && (chosen.sharding.has_collective() || groups.empty());
+  const std::string collective =
+      has_usual ? chosen.allreduce : options.text_or("allreduce", chosen.allreduce);
   if (chosen.sharding.joins_prompts_only() && collective.find(',') != std::string::npos)
     throw Usage("flag '--allreduce': '" + collective + "' " + undivided +
                 ", whose plans have one; expected one collective");
+  const bool is_auto =
+      options.text_or("partition", std::string(planner::kAutoPartition)) == planner::kAutoPartition;
+  const bool has_layers = chosen.sharding.splits_layers();
   return {.groups = groups,
           .galaxy_groups = galaxy_groups,
           .moves = moves,
           .with_split = with_split,
           .sp = sp,
           .gathers = gathers,
-          .collective = collective};
+          .collective = collective,
+          // Groups do not follow a given partition.
+          .open = {.parts = is_auto,
+                   .stages = has_layers && is_auto && !options.has("groups"),
+                   .moves = !options.has("decode-moves"),
+                   .sums = any_sums},
+          .rounds = options.has("rounds") || !has_layers || !groups.empty() ? rounds(options)
+                                                                            : std::nullopt,
+          .token_ffn = token_ffn_of(options, chosen)};
 }
 
 std::string only_whole(const planner::Request& request, const StrategyFlags& flags, bool bounded) {

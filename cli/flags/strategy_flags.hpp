@@ -17,13 +17,17 @@ inline constexpr std::string_view kAutoStrategy = "auto";
 
 // What flags say of the strategy `chosen`, called `name`. Throws Usage for those without effect.
 struct StrategyFlags {
-  std::string groups{};
+  std::string groups{};  // empty: none
   bool galaxy_groups = false;
   std::optional<planner::DecodeMoves> moves{};  // nothing: the fastest
   std::string with_split{};                     // the strategy of `--sp tp`
   std::string sp{};
   bool gathers = false;
   std::string collective{};
+  // What no flag gives.
+  planner::OpenAxes open{};
+  std::optional<std::int32_t> rounds = 1;  // nothing: the fastest number
+  planner::TokenFfn token_ffn = planner::TokenFfn::owner;
 };
 
 [[nodiscard]] StrategyFlags strategy_flags(const Options& options, const planner::Strategy& chosen,
