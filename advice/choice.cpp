@@ -449,6 +449,7 @@ Choice choose(const Question& question) {
     if (refused) throw Error(*refused);
   } else {
     found = ranked(std::move(found));
+    choice.settings = std::ssize(found.front()->answers().asked());
     if (!effort.ended()) choice.left_out = found.front()->left_out();
     // Devices not evaluated before the end have no time, which would read as no plan.
     if (effort.ended()) choice.left_out.clear();

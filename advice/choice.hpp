@@ -29,6 +29,7 @@ struct Choice {
   // Lower bound on the objective of every plan of every strategy (planner/bounds/search_bound.hpp);
   // 0: not known, as for many requests.
   double least_s = 0.0;
+  std::int64_t settings = 0;     // devices, masters, formats and policies planned for the first
   std::int64_t evaluations = 0;  // predictions that the search made
   double elapsed_s = 0.0;
   bool to_the_end = true;  // false: the search ended at a limit of Question::effort

@@ -53,6 +53,8 @@ struct Contender {
   double seconds = 0.0;
   const planner::Policy* policy = nullptr;  // of many requests
   std::int64_t chunk = 0;                   // rows of a prompt's chunks; 0: whole prompts
+  // That led to the plan from its setting; axes of a prompt in chunks are not among them.
+  std::vector<planner::Decision> decisions{};
 };
 
 }  // namespace tandem::study

@@ -40,7 +40,7 @@ void open_axes(Request& request, const Setting& setting) {
   request.allreduce.reset();
   request.tiles.reset();
   request.gather_weights = false;
-  request.open_axes = {.parts = true, .stages = true, .moves = true, .sums = true};
+  request.open_axes = {.parts = true, .levels = true, .stages = true, .moves = true, .sums = true};
   if (!setting.thorough) return;
   if (setting.strategy->sharding.splits_layers()) request.rounds.reset();
   if (setting.strategy->sharding.shares_token_ffn() && request.workload.steps() > 1)
@@ -74,7 +74,8 @@ Request Answers::request_of(const Setting& setting) const {
   request.master = name(setting.master);
   if (!question_->formats.empty()) request.model.formats = question_->formats[setting.format];
   request = planner::with_default_types(std::move(request));
-  if (question_->served) request.open_axes.parts = false;  // compared by one request's time
+  // Parts are compared by the time of one request, and plans with levels serve one.
+  if (question_->served) request.open_axes.parts = request.open_axes.levels = false;
   if (!setting.thorough) {
     request.open = {};
     request.open_axes = {};
@@ -111,7 +112,10 @@ std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
     auto made = plan_prompt(request, question_->prompt);
     if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
     auto& one = std::get<PromptPlan>(made);
-    return Contender{.plan = std::move(one.plan), .seconds = one.seconds, .chunk = one.chunk};
+    return Contender{.plan = std::move(one.plan),
+                     .seconds = one.seconds,
+                     .chunk = one.chunk,
+                     .decisions = std::move(one.decisions)};
   }
   const ServedWorkload& served = *question_->served;
   const std::int64_t steps = setting.strategy->sharding.splits_layers() ? served.steps : 0;
@@ -187,6 +191,7 @@ Answer Answers::best_of(const Setting& setting) {
     is_first = false;
     if (!answer.contender) return {.answer = Infeasible{std::move(answer.reason)}};
     return {.answer = std::move(answer.contender->plan),
+            .decisions = std::move(answer.contender->decisions),
             .chunk = answer.contender->chunk,
             .seconds = answer.contender->seconds};
   };
@@ -197,7 +202,8 @@ Answer Answers::best_of(const Setting& setting) {
   return {.contender = Contender{.plan = std::get<Plan>(std::move(found.answer)),
                                  .seconds = *found.seconds,
                                  .policy = setting.policy,
-                                 .chunk = found.chunk},
+                                 .chunk = found.chunk,
+                                 .decisions = std::move(found.decisions)},
           .reason = {}};
 }
 

@@ -1,5 +1,6 @@
 #include "cli/plan_answers.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -18,8 +19,38 @@
 
 namespace tandem::cli {
 
+namespace {
+
+std::vector<planner::PlanDecision> recorded(const std::vector<planner::Decision>& decisions) {
+  std::vector<planner::PlanDecision> all;
+  for (const planner::Decision& one : decisions) {
+    all.push_back({.axis = std::string(one.axis),
+                   .value = one.alternatives[one.selected].label,
+                   .considered = std::ssize(one.alternatives)});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<planner::PlanDecision> decisions_of(const study::Choice& choice) {
+  const study::Contender& first = choice.contenders.front();
+  const std::vector<model::Device>& devices = first.plan.cluster.devices();
+  std::string names;
+  for (const model::Device& device : devices) names += (names.empty() ? "" : ",") + device.name;
+  std::vector<planner::PlanDecision> all{
+      {.axis = "strategy",
+       .value = first.plan.strategy,
+       .considered = std::ssize(choice.contenders) + std::ssize(choice.without)},
+      {.axis = "devices and master",
+       .value = names + "; " + devices[static_cast<std::size_t>(first.plan.master)].name,
+       .considered = std::max<std::int64_t>(1, choice.settings)}};
+  for (planner::PlanDecision& one : recorded(first.decisions)) all.push_back(std::move(one));
+  return all;
+}
+
 Answer answer_to(const planner::Request& request, const study::PromptReading& reading,
-                 std::optional<Served>& served) {
+                 std::optional<Served>& served, std::vector<planner::PlanDecision>* decisions) {
   study::Question question{.request = request, .prompt = reading};
   if (served) {
     question.served = for_prediction(*served);
@@ -28,6 +59,7 @@ Answer answer_to(const planner::Request& request, const study::PromptReading& re
   auto made = study::plan_strategy(question);
   if (auto* const no = std::get_if<planner::Infeasible>(&made)) return std::move(*no);
   auto& found = std::get<study::Contender>(made);
+  if (decisions != nullptr) *decisions = recorded(found.decisions);
   if (served) {
     served->chunk = found.chunk;
   } else if (found.chunk > 0) {

@@ -80,23 +80,6 @@ std::optional<planner::RequestBound> bound_of(planner::Plan plan, planner::Objec
   return planner::request_bound(plan);
 }
 
-// What is asked of stages is done or refused. Runs that nobody else's layers part are one, so few
-// layers may give fewer rounds, and a plan that has one step in flight for nothing.
-void check_stages(const Options& options, const planner::Plan& plan) {
-  if (options.text("groups") && options.text("allreduce") && !planner::joins(plan))
-    throw Usage("flag '--allreduce' has no effect with groups of one device each ('" +
-                options.text_or("groups", "") +
-                "'), which sum nothing; leave it out, or name larger groups");
-  const std::int64_t wanted = rounds(options).value_or(1);
-  const auto found = static_cast<std::int64_t>(planner::round_count(plan));
-  if (wanted <= found) return;
-  throw Usage("flag '--rounds': " + std::to_string(wanted) + ", but with these shares of the " +
-              std::to_string(plan.model.layers) + " layers no device has more than " +
-              std::to_string(found) + (found == 1 ? " run" : " runs") +
-              " of them; expected at most as many; give '--rounds " + std::to_string(found) +
-              "', '--rounds auto' or other shares (--partition)");
-}
-
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const std::optional<Bounded>& bounded, const Shown& show) {
   FileRoles files;
@@ -114,25 +97,6 @@ void check_files(const Options& options, const std::string& platform, const std:
   if (show.file && folder) files.writes_in("flag '--out'", *show.file, replica_file_names());
   if (show.file && !folder) files.writes("flag '--out'", *show.file);
   files.check();
-}
-
-// Several steps in flight exclude weights that stream, and rounds.
-void check_in_flight(const Options& options, std::int64_t steps, const planner::Request& request,
-                     bool any) {
-  if (steps <= 1) return;
-  if (!any && !planner::find_strategy(request.strategy).sharding.splits_layers())
-    throw Usage("flag '--in-flight': with strategy '" + request.strategy +
-                "' all devices work on one step; expected 1, or strategy " + with_stages());
-  if (request.window.blocks.value_or(0) > 0)
-    throw Usage(
-        "flag '--in-flight': weights that stream through '--window' come in the order of steps; "
-        "expected '--in-flight 1', or '--window all'");
-  options.refuse({"retain", "release"}, "with '--in-flight " + std::to_string(steps) +
-                                            "', whose weights all stay in memory");
-  if (options.has("rounds") && request.rounds != 1)
-    throw Usage(
-        "flag '--in-flight': with '--rounds' each step goes round several times; expected "
-        "'--in-flight 1', or '--rounds 1'");
 }
 
 // Weights stream only where memory lacks, so a plan for one device shows before the search that
@@ -398,8 +362,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   }
   std::optional<Fitted> fitted;
   if (goal) {
+    planner::Request fitting = request;
+    fitting.open_axes = {};
+    fitting.rounds = rounds(options);
     fitted = find_fit(options, {.goal = *goal,
-                                .request = request,
+                                .request = std::move(fitting),
                                 .model_name = model_name,
                                 .any_strategy = any,
                                 .formats = formats,
@@ -413,6 +380,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     model_name = fitted->found.model_name;
     formats = fitted->found.formats;
     limits = fitted->found.limits;
+    request.open_axes = any ? planner::OpenAxes{} : flags.open;
+    if (!any) request.rounds = flags.rounds;
     request = planner::with_default_types(std::move(request));
     shortened =
         goal == FitGoal::context ? "" : shortening_text(options, request.workload, request.model);
@@ -425,13 +394,14 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   std::optional<DropAnswer> drop;
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
   std::optional<planner::DecodeChoice> of_moves;
+  std::vector<planner::PlanDecision> decisions;
   const auto answer_for = [&](const planner::Request& asked) {
     if (devices.searched)
       return answer_of_any(options, asked, formats, reading, served, limits, choice);
     if (flags.sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
     if (!flags.moves) return answer_of(of_moves.emplace(planner::choose_moves(asked)));
     if (loss) return answer_within(asked, *loss, *bounded, drop);
-    return answer_to(asked, reading, served);
+    return answer_to(asked, reading, served, &decisions);
   };
   std::optional<planner::FewestDevices> few;
   const auto as_fitted = [&] {
@@ -462,6 +432,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (fitted && fitted->interrupted)
     file.search = planner::SearchCut{.evaluations = fitted->checks};
   file.shares = shares_of(plan, scenario.shares);
+  file.decisions = choice ? decisions_of(*choice) : std::move(decisions);
   const std::string json = planner::to_json(file);
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)

@@ -4,6 +4,7 @@ tandem_tests(
     planner/planner_fixture.cpp
     study/allreduce_testbed_test.cpp
     advice/choice_explicit_test.cpp
+    advice/explicit_values_test.cpp
     advice/choice_test.cpp
     study/experiment/csps_testbed_test.cpp
     study/device_queue_test.cpp

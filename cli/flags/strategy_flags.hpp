@@ -33,6 +33,14 @@ struct StrategyFlags {
 [[nodiscard]] StrategyFlags strategy_flags(const Options& options, const planner::Strategy& chosen,
                                            const std::string& name);
 
+// What is asked of stages is done or refused. Runs that nobody else's layers part are one, so few
+// layers may give fewer rounds, and a plan that has one step in flight for nothing.
+void check_stages(const Options& options, const planner::Plan& plan);
+// Several steps in flight exclude weights that stream, and rounds. `any`: the strategy is to be
+// chosen, too.
+void check_in_flight(const Options& options, std::int64_t steps, const planner::Request& request,
+                     bool any);
+
 // Returns why plans of these flags read prompts whole; empty: they may read them in chunks.
 // `bounded`: levels are chosen by their loss.
 [[nodiscard]] std::string only_whole(const planner::Request& request, const StrategyFlags& flags,

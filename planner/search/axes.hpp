@@ -21,6 +21,10 @@ namespace tandem::planner {
 // objective.
 [[nodiscard]] const Axis& parts_axis();
 
+// The levels of a prompt's attention, if they are open: none, and two with nothing dropped, which
+// is dense attention in another order, if they save 0.1%. Compares predictions of the objective.
+[[nodiscard]] const Axis& levels_axis();
+
 // What computes a stage of a pipeline, if that is open: one device, or those near one another,
 // which compute prompts as `tensor` or as `galaxy` does. Compares predictions of the objective.
 [[nodiscard]] const Axis& stages_axis();
@@ -51,8 +55,9 @@ namespace tandem::planner {
 [[nodiscard]] const Axis& phase_axis();
 
 // The number of tiles in which a prompt's products overlap its messages.
-// 0, 1, 2 and 4 tiles with the shares found for 1, as far as their messages fit: of all rows or,
-// with sparse attention, of the rows that travel at each level. Compares trials of a few layers.
+// 0, 1, 2 and 4 tiles, and 8, 16, ... for as long as they are better, with the shares found for 1,
+// as far as their messages fit: of all rows or, with sparse attention, of the rows that travel at
+// each level. Compares trials of a few layers.
 [[nodiscard]] const Axis& tiles_axis();
 
 // The collectives within the groups of a pipeline.

@@ -43,6 +43,7 @@ struct OpenTypes {
 // Axes on which the search also tries other values than the request's (axes.hpp).
 struct OpenAxes {
   bool parts = false;   // parts of replicated weights or of positions, with partition auto
+  bool levels = false;  // `sparse`, with nothing dropped
   bool stages = false;  // `groups` and `group_strategy`; closed if groups are given
   bool moves = false;   // `decode_moves`
   bool sums = false;    // `allreduce`
