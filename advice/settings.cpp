@@ -40,7 +40,8 @@ void open_axes(Request& request, const Setting& setting) {
   request.allreduce.reset();
   request.tiles.reset();
   request.gather_weights = false;
-  request.open_axes = {.parts = true, .levels = true, .stages = true, .moves = true, .sums = true};
+  // Plans with levels serve one request, so `--levels auto` alone has them.
+  request.open_axes = {.parts = true, .stages = true, .moves = true, .sums = true};
   if (!setting.thorough) return;
   if (setting.strategy->sharding.splits_layers()) request.rounds.reset();
   if (setting.strategy->sharding.shares_token_ffn() && request.workload.steps() > 1)

@@ -303,6 +303,10 @@ std::optional<planner::SparseRequest> sparse_of(const Options& options,
     options.refuse({"levels-overlap"}, "without '--levels' or '--drop'");
     return std::nullopt;
   }
+  if (options.text_or("levels", "2") == "auto") {
+    options.refuse({"drop", "levels-overlap"}, "with '--levels auto', whose levels drop nothing");
+    return std::nullopt;
+  }
   std::vector<std::int32_t> tiles{1};
   if (tiles_are_of_levels(options, strategy)) tiles = tiles_by_level(options);
   return planner::SparseRequest{

@@ -117,8 +117,9 @@ Syntax plan_syntax() {
             "auto [auto]; csps with --levels: of the rows that ask at each level, one number, one "
             "for each from the second on (2,4), auto [1]"},
            {"levels", "N",
-            "csps, galaxy: levels of near devices; a prompt attends to farther rows at higher ones "
-            "[none; 2 with --drop]"},
+            "csps, galaxy: levels of near devices; a prompt attends to farther rows at higher "
+            "ones; "
+            "auto: none, or two if that is faster [none; 2 with --drop]"},
            {"drop", "P",
             "csps, galaxy (which computes less and sends as much): the part of rows that level 2 "
             "drops, each farther level keeps half as many; not in the first two layers and the "

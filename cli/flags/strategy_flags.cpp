@@ -63,7 +63,7 @@ StrategyFlags strategy_flags(const Options& options, const planner::Strategy& ch
           .collective = collective,
           // Groups do not follow a given partition.
           .open = {.parts = is_auto,
-                   .levels = !gathers,
+                   .levels = options.text_or("levels", "none") == "auto",
                    .stages = has_layers && is_auto && !options.has("groups"),
                    .moves = !options.has("decode-moves"),
                    .sums = any_sums},

@@ -70,8 +70,7 @@ class ExplicitValues {
     one.question.keeps_axes = true;
     one.question.prompt = {.best = !sharding().splits_positions()};
     request.strategy = strategy_->name;
-    request.open_axes = {
-        .parts = true, .levels = true, .stages = true, .moves = true, .sums = true};
+    request.open_axes = {.parts = true, .stages = true, .moves = true, .sums = true};
     if (sharding().splits_layers()) request.rounds.reset();
     if (sharding().shares_token_ffn() && request.workload.steps() > 1)
       request.token_ffn = planner::TokenFfn::automatic;
@@ -163,7 +162,6 @@ class ExplicitValues {
         add(" --levels " + std::to_string(levels) + (tiled ? " --tiles auto" : ""),
             [&](Question& question) {
               question.request.sparse = planner::SparseRequest{.levels = levels};
-              question.request.open_axes.levels = false;
               if (tiled) question.request.sparse->tiles.clear();
               question.prompt = {};
             });
