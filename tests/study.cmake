@@ -16,6 +16,7 @@ tandem_tests(
     advice/fidelity/recording_test.cpp
     advice/fidelity/report_page_test.cpp
     advice/intervals_test.cpp
+    advice/one_strategy_test.cpp
     advice/prediction_test.cpp
     advice/prompt_chunks_test.cpp
     advice/replicas_test.cpp

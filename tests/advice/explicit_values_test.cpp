@@ -377,6 +377,7 @@ int cases(int usual) {
 
 TEST_CASE("study/choice: no value that is named is better, of any axis on small clusters" *
           doctest::test_suite("long")) {
+  const bool is_longer = std::getenv("TANDEM_EXPLICIT_CASES") != nullptr;
   const char* const seed = std::getenv("TANDEM_EXPLICIT_SEED");
   RandomQuestions random(seed == nullptr ? 97U : static_cast<std::uint32_t>(std::atoi(seed)));
   testing::Sampled sampled(4);
@@ -384,6 +385,7 @@ TEST_CASE("study/choice: no value that is named is better, of any axis on small 
     const Question question = random.question(i);
     if (!sampled()) continue;
     const std::string lines = beaten_by(question);
+    if (is_longer) MESSAGE("case ", i, lines.empty() ? std::string(": none") : lines);
     CAPTURE(i);
     CAPTURE(lines);
     CHECK(lines.empty());
