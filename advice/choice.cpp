@@ -33,7 +33,7 @@ using planner::Strategy;
 constexpr double kWorthIt = 1.0 - 1e-3;
 constexpr double kEqualTimes = 1.0 - 1e-9;  // less is rounding
 constexpr double kHardlySlower = 1.0 / 1.3;
-// Upper limit of the time saved by shares made for tiles.
+// Upper limit of the time saved by shares made for tiles, or by better parts.
 constexpr double kSavedByTiles = 1.0 - 0.1;
 constexpr std::size_t kMostPromising = 5;
 // Planning in full shortens a rough plan by less than this.
@@ -125,6 +125,11 @@ class Search {
     if (seconds() * kSavedByTiles > least) return;
     for (const Setting& setting : {*best_, everyone_as(*best_)})
       consider(for_tiles(question_, setting, tiles));
+  }
+
+  // Seeks better parts where that may change the best of all strategies, whose time is `least`.
+  void refine_parts(double least) {
+    if (best_ && seconds() * kSavedByTiles <= least) consider(for_parts(question_, *best_));
   }
 
   // Evaluates each unused device added to the best plan; one of several equal devices.
@@ -431,6 +436,7 @@ Choice choose(const Question& question) {
   for_each(possible, effort, threads, [all = least()](Search& one) { one.gather(all); });
   for_each(possible, effort, threads,
            [all = least()](Search& one) { one.make_shares_for_tiles(all); });
+  for_each(possible, effort, threads, [all = least()](Search& one) { one.refine_parts(all); });
 
   Choice choice{.objective = question.request.objective};
   std::vector<Search*> found;

@@ -6,6 +6,7 @@ namespace tandem::study {
 namespace {
 
 constexpr double kNearlyAsFast = 1.0 / 1.3;
+constexpr std::ptrdiff_t kMostRefined = 4;  // devices
 
 }  // namespace
 
@@ -31,6 +32,18 @@ std::optional<Setting> for_tiles(const Question& question, Setting setting, std:
   setting.thorough = true;
   setting.any_sums = false;
   setting.tiles = tiles;
+  return setting;
+}
+
+std::optional<Setting> for_parts(const Question& question, Setting setting) {
+  const planner::Sharding& sharding = setting.strategy->sharding;
+  const bool is_given = question.keeps_axes && !question.request.open_axes.parts;
+  if (!sharding.replicates() || !sharding.has_partition() || setting.gathers_weights || is_given ||
+      question.served || setting.size() > kMostRefined)
+    return std::nullopt;
+  setting.thorough = true;
+  setting.any_sums = false;
+  setting.refines_parts = true;
   return setting;
 }
 

@@ -22,4 +22,9 @@ namespace tandem::study {
 [[nodiscard]] std::optional<Setting> for_tiles(const Question& question, Setting setting,
                                                std::int32_t tiles);
 
+// Returns `setting` with better parts of replicated weights, or of positions, sought by prediction
+// (planner::parts_axis). Nothing if the strategy has no such parts, they are given, requests are
+// many, or the devices more than four, for which that takes long.
+[[nodiscard]] std::optional<Setting> for_parts(const Question& question, Setting setting);
+
 }  // namespace tandem::study

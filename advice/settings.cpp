@@ -75,8 +75,8 @@ Request Answers::request_of(const Setting& setting) const {
   request.master = name(setting.master);
   if (!question_->formats.empty()) request.model.formats = question_->formats[setting.format];
   request = planner::with_default_types(std::move(request));
-  // Parts are compared by the time of one request, and plans with levels serve one.
-  if (question_->served) request.open_axes.parts = request.open_axes.levels = false;
+  if (!setting.refines_parts) request.open_axes.parts = false;
+  if (question_->served) request.open_axes.levels = false;  // whose plans serve one request
   if (!setting.thorough) {
     request.open = {};
     request.open_axes = {};
@@ -268,11 +268,12 @@ const Answer& Answers::operator()(const Setting& setting) {
 std::optional<Answers::PlanKey> Answers::plan_key(const Setting& setting) const {
   try {
     Request request = request_of(setting);
-    return PlanKey{.setting = {setting.strategy->name, setting.policy, setting.format,
-                               setting.thorough, setting.any_sums, setting.gathers_weights,
-                               setting.tiles, request.cluster.find(request.master)},
-                   .cluster = model::anonymous(request.cluster),
-                   .profiles = std::move(request.profiles)};
+    return PlanKey{
+        .setting = {setting.strategy->name, setting.policy, setting.format, setting.thorough,
+                    setting.any_sums, setting.gathers_weights, setting.tiles, setting.refines_parts,
+                    request.cluster.find(request.master)},
+        .cluster = model::anonymous(request.cluster),
+        .profiles = std::move(request.profiles)};
   } catch (const Error&) {
     return std::nullopt;
   }

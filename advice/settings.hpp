@@ -31,9 +31,10 @@ struct Setting {
   bool any_sums = false;
   bool gathers_weights = false;         // Plan::gather_weights
   std::optional<std::int32_t> tiles{};  // shares are made for them; none: found for the shares
+  bool refines_parts = false;           // planner::parts_axis, which takes long
   [[nodiscard]] auto key() const {
     return std::tuple(std::string_view(strategy->name), policy, format, used, master, thorough,
-                      any_sums, gathers_weights, tiles);
+                      any_sums, gathers_weights, tiles, refines_parts);
   }
   [[nodiscard]] std::ptrdiff_t size() const { return std::ranges::count(used, true); }
 };
@@ -97,7 +98,7 @@ class Answers {
   // What a plan depends on, except names.
   struct PlanKey {
     std::tuple<std::string_view, const planner::Policy*, std::size_t, bool, bool, bool,
-               std::optional<std::int32_t>, model::DeviceIndex>
+               std::optional<std::int32_t>, bool, model::DeviceIndex>
         setting;
     model::Cluster cluster;
     std::vector<model::DeviceProfile> profiles;
