@@ -334,6 +334,20 @@ class RandomQuestions {
   test::RandomClusters random_;
 };
 
+// Describes what a case asked and what the search answered.
+std::string describe(const Question& question, const Choice& choice) {
+  const Request& request = question.request;
+  std::string text = "\n  objective " + std::string(to_string(request.objective)) + ", " +
+                     std::to_string(request.workload.prompt_tokens) + " + " +
+                     std::to_string(request.workload.new_tokens) + " tokens, " +
+                     std::to_string(request.cluster.size()) + " devices;";
+  for (const Contender& one : choice.contenders) {
+    text += " " + one.plan.strategy + " " + std::to_string(one.seconds) + " s on " +
+            std::to_string(one.plan.cluster.size()) + " in chunks of " + std::to_string(one.chunk);
+  }
+  return text;
+}
+
 // Returns what beats the search, a line each.
 std::string beaten_by(const Question& question) {
   const Choice choice = choose(question);
@@ -351,6 +365,7 @@ std::string beaten_by(const Question& question) {
       continue;
     compare(value.flags, seconds_of(value.question), best);
   }
+  if (!lines.empty()) lines += describe(question, choice);
   return lines;
 }
 
