@@ -12,6 +12,7 @@
 #include "advice/device_moves.hpp"
 #include "advice/equal_devices.hpp"
 #include "advice/least_time.hpp"
+#include "advice/refined_settings.hpp"
 #include "advice/settings.hpp"
 #include "model/base/error.hpp"
 #include "planner/partition/exact/time_order.hpp"
@@ -32,7 +33,7 @@ using planner::Strategy;
 constexpr double kWorthIt = 1.0 - 1e-3;
 constexpr double kEqualTimes = 1.0 - 1e-9;  // less is rounding
 constexpr double kHardlySlower = 1.0 / 1.3;
-// Upper limit of the time saved by shares made for tiles.
+// Upper limit of the time saved by shares made for tiles, or by better parts.
 constexpr double kSavedByTiles = 1.0 - 0.1;
 constexpr std::size_t kMostPromising = 5;
 // Planning in full shortens a rough plan by less than this.
@@ -59,8 +60,11 @@ class Search {
 
   // Why the strategy is not searched; empty: it is.
   [[nodiscard]] std::string obstacle() const { return obstacle(*strategy_); }
-  // Why it has no plan.
-  [[nodiscard]] std::string reason() { return answers_(everyone(*strategy_)).reason; }
+  // Why it has no plan, in one line.
+  [[nodiscard]] std::string reason() {
+    const std::string& reason = answers_(everyone(*strategy_)).reason;
+    return reason.substr(0, reason.find('\n'));
+  }
   [[nodiscard]] Answers& answers() { return answers_; }
   [[nodiscard]] const Strategy& strategy() const { return *strategy_; }
   // The best setting found; nothing without a plan.
@@ -109,40 +113,34 @@ class Search {
   // Devices that share out the weights may be others, or have the only plan. `least` is the best
   // time of all strategies.
   void gather(double least) {
-    if (!strategy_->sharding.gather_weights || question_.request.window.blocks.value_or(0) > 0)
-      return;
-    for (Setting setting : {best_.value_or(rough_), everyone_as(rough_)}) {
-      if (setting.size() < 2) continue;
-      setting.gathers_weights = true;
-      setting.any_sums = false;
-      setting.thorough = false;
-      if (answers_.seconds(setting) * kHardlySlower > least) continue;
-      setting.thorough = true;
-      if (answers_.seconds(setting) < seconds() * kEqualTimes) best_ = setting;
-    }
+    for (const Setting& setting : {best_.value_or(rough_), everyone_as(rough_)})
+      consider(gathered(answers_, question_, setting, least));
   }
 
   // Has heads and columns found for the tiles of the plan where that may change the best of all
-  // strategies, whose time is `least`: the planner finds them for one tile, and then the tiles that
-  // are best for them.
+  // strategies, whose time is `least`.
   void make_shares_for_tiles(double least) {
     if (!best_) return;
-    const Setting setting = *best_;
     const std::int32_t tiles = contender().plan.tiles;
-    if (!strategy_->sharding.splits_heads() || tiles < 2 || seconds() * kSavedByTiles > least)
-      return;
-    for (Setting one : {setting, everyone_as(setting)}) {
-      one.thorough = true;
-      one.any_sums = false;
-      one.tiles = tiles;
-      if (answers_.seconds(one) < seconds() * kEqualTimes) best_ = one;
-    }
+    if (seconds() * kSavedByTiles > least) return;
+    for (const Setting& setting : {*best_, everyone_as(*best_)})
+      consider(for_tiles(question_, setting, tiles));
+  }
+
+  // Seeks better parts where that may change the best of all strategies, whose time is `least`.
+  void refine_parts(double least) {
+    if (best_ && seconds() * kSavedByTiles <= least) consider(for_parts(question_, *best_));
   }
 
   // Evaluates each unused device added to the best plan; one of several equal devices.
   std::vector<LeftOut> left_out() { return left_out(*best_); }
 
  private:
+  // Makes `setting` the best if it is.
+  void consider(const std::optional<Setting>& setting) {
+    if (setting && answers_.seconds(*setting) < seconds() * kEqualTimes) best_ = setting;
+  }
+
   [[nodiscard]] std::string obstacle(const Strategy& strategy) const {
     if (question_.request.window.blocks.value_or(0) > 0 && !strategy.sharding.may_stream())
       return "streams no weights";
@@ -416,6 +414,7 @@ Choice choose(const Question& question) {
   const std::vector<DeviceIndex> first_equal =
       first_equals(question.request.cluster, profiles_of(question.request));
   for (const Strategy& strategy : planner::strategies()) {
+    if (question.keeps_axes && strategy.name != question.request.strategy) continue;
     Search& search = searches.emplace_back(question, strategy, first_equal, watch);
     if (search.obstacle().empty()) possible.push_back(&search);
   }
@@ -437,6 +436,7 @@ Choice choose(const Question& question) {
   for_each(possible, effort, threads, [all = least()](Search& one) { one.gather(all); });
   for_each(possible, effort, threads,
            [all = least()](Search& one) { one.make_shares_for_tiles(all); });
+  for_each(possible, effort, threads, [all = least()](Search& one) { one.refine_parts(all); });
 
   Choice choice{.objective = question.request.objective};
   std::vector<Search*> found;
@@ -455,6 +455,7 @@ Choice choose(const Question& question) {
     if (refused) throw Error(*refused);
   } else {
     found = ranked(std::move(found));
+    choice.settings = std::ssize(found.front()->answers().asked());
     if (!effort.ended()) choice.left_out = found.front()->left_out();
     // Devices not evaluated before the end have no time, which would read as no plan.
     if (effort.ended()) choice.left_out.clear();

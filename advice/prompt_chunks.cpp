@@ -138,13 +138,17 @@ bool may_read_in_chunks(const Request& request) {
 }
 
 std::variant<PromptPlan, Infeasible> best_reading(const Request& request, std::int64_t steps) {
-  std::variant<Plan, Infeasible> whole =
-      Infeasible{"no chunks of the prompt for " + std::to_string(steps) + " steps in flight"};
-  if (steps < 2) whole = planner::make_plan(request);
+  planner::Found found{.answer = Infeasible{"no chunks of the prompt for " + std::to_string(steps) +
+                                            " steps in flight"}};
+  if (steps < 2) found = planner::find_plan(request);
+  std::variant<Plan, Infeasible>& whole = found.answer;
   std::optional<PromptPlan> best;
   auto* const plan = std::get_if<Plan>(&whole);
   const bool stays = plan != nullptr && !plan->streams();
-  if (plan != nullptr) consider(best, std::move(*plan), request.objective, 0);
+  if (plan != nullptr) {
+    consider(best, std::move(*plan), request.objective, 0);
+    best->decisions = std::move(found.decisions);
+  }
   const auto faster = [&](std::optional<PromptPlan> other) {
     if (other && (!best || other->seconds < best->seconds * kSavesEnough)) best = std::move(other);
   };
@@ -201,10 +205,11 @@ std::variant<PromptPlan, Infeasible> plan_prompt(const Request& request,
   planner::check_in_flight(one_of(request.workload), reading.rows, reading.steps);
   if (reading.rows > 0 && reading.rows < request.workload.prompt_tokens)
     return plan_in_chunks(request, reading);
-  auto made = planner::make_plan(request);
-  if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
+  planner::Found made = planner::find_plan(request);
+  if (auto* const no = std::get_if<Infeasible>(&made.answer)) return std::move(*no);
   std::optional<PromptPlan> whole;
-  consider(whole, std::get<Plan>(std::move(made)), request.objective, 0);
+  consider(whole, std::get<Plan>(std::move(made.answer)), request.objective, 0);
+  whole->decisions = std::move(made.decisions);
   return std::move(*whole);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "advice/prediction.hpp"
 #include "planner/plan/workload.hpp"
@@ -31,8 +32,9 @@ struct PromptReading {
 // A plan for one request.
 struct PromptPlan {
   planner::Plan plan;
-  double seconds = 0.0;    // by the request's objective: time_of
-  std::int64_t chunk = 0;  // 0: its prompt is read whole
+  double seconds = 0.0;                        // by the request's objective: time_of
+  std::int64_t chunk = 0;                      // 0: its prompt is read whole
+  std::vector<planner::Decision> decisions{};  // of planner::find_plan, with whole prompts
 };
 
 // Returns the objective's seconds of `plan` with the prompt in chunks of `chunk` rows (0: whole),

@@ -27,9 +27,12 @@ struct BestSoFar {
 
 // What the best plan is asked for.
 struct Question {
-  // Its objective decides; a master that it names is kept. Its strategy, partition, allreduce and
-  // tiles are not read; with many requests neither is its workload.
+  // Its objective decides; a master that it names is kept; with many requests its workload is not
+  // read.
   planner::Request request;
+  // The request's strategy and its values on axes are kept, and what it leaves open is searched;
+  // false: they are not read, and all are open.
+  bool keeps_axes = false;
   std::vector<model::WeightFormats> formats{};  // acceptable ones; empty: the model's
   // Many requests (policy null: any; without a schedule); nothing: the one of request.workload.
   std::optional<ServedWorkload> served{};
@@ -50,6 +53,8 @@ struct Contender {
   double seconds = 0.0;
   const planner::Policy* policy = nullptr;  // of many requests
   std::int64_t chunk = 0;                   // rows of a prompt's chunks; 0: whole prompts
+  // That led to the plan from its setting; axes of a prompt in chunks are not among them.
+  std::vector<planner::Decision> decisions{};
 };
 
 }  // namespace tandem::study

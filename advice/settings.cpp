@@ -11,7 +11,6 @@
 #include "planner/partition/search_effort.hpp"
 #include "planner/search/default_types.hpp"
 #include "planner/search/device_choice.hpp"
-#include "planner/search/group_search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/service_objective.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -25,16 +24,6 @@ using planner::Objective;
 using planner::Plan;
 using planner::Request;
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-// Returns whether some devices are nearer to one another than to the rest.
-bool has_near_groups(const Request& request) {
-  const planner::Groups groups =
-      planner::parse_groups("auto", request.cluster, request.cluster.find(request.master));
-  return groups.size() > 1 &&
-         std::ranges::any_of(groups, [](const auto& g) { return g.size() > 1; });
-}
-
 // Returns whether memory limits the shares of `plan`, or nearly does.
 bool is_tight(const Plan& plan) {
   constexpr double kRoomy = 2.0 / 3.0;
@@ -43,6 +32,20 @@ bool is_tight(const Plan& plan) {
       return true;
   }
   return plan.streams();
+}
+
+// Leaves all axes to the search; of a rough plan, none that takes long.
+void open_axes(Request& request, const Setting& setting) {
+  request.partition = std::string(planner::kAutoPartition);
+  request.allreduce.reset();
+  request.tiles.reset();
+  request.gather_weights = false;
+  // Plans with levels serve one request, so `--levels auto` alone has them.
+  request.open_axes = {.parts = true, .stages = true, .moves = true, .sums = true};
+  if (!setting.thorough) return;
+  if (setting.strategy->sharding.splits_layers()) request.rounds.reset();
+  if (setting.strategy->sharding.shares_token_ffn() && request.workload.steps() > 1)
+    request.token_ffn = planner::TokenFfn::automatic;
 }
 
 constexpr model::Bytes kEnoughMemory{1e15};
@@ -66,17 +69,18 @@ Request Answers::request_of(const Setting& setting) const {
   };
   request.profiles = profiles_of(request);
   request.strategy = setting.strategy->name;
-  request.partition = std::string(planner::kAutoPartition);
-  request.tiles = setting.tiles;
-  request.gather_weights = setting.gathers_weights;
-  request.allreduce.reset();
-  if (setting.thorough && setting.strategy->sharding.shares_token_ffn() &&
-      request.workload.steps() > 1)
-    request.token_ffn = planner::TokenFfn::automatic;
+  if (!question_->keeps_axes) open_axes(request, setting);
+  if (setting.tiles) request.tiles = setting.tiles;
+  request.gather_weights = request.gather_weights || setting.gathers_weights;
   request.master = name(setting.master);
   if (!question_->formats.empty()) request.model.formats = question_->formats[setting.format];
   request = planner::with_default_types(std::move(request));
-  if (!setting.thorough) request.open = {};
+  if (!setting.refines_parts) request.open_axes.parts = false;
+  if (question_->served) request.open_axes.levels = false;  // whose plans serve one request
+  if (!setting.thorough) {
+    request.open = {};
+    request.open_axes = {};
+  }
   return planner::for_devices(std::move(request), setting.used);
 }
 
@@ -109,7 +113,10 @@ std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
     auto made = plan_prompt(request, question_->prompt);
     if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
     auto& one = std::get<PromptPlan>(made);
-    return Contender{.plan = std::move(one.plan), .seconds = one.seconds, .chunk = one.chunk};
+    return Contender{.plan = std::move(one.plan),
+                     .seconds = one.seconds,
+                     .chunk = one.chunk,
+                     .decisions = std::move(one.decisions)};
   }
   const ServedWorkload& served = *question_->served;
   const std::int64_t steps = setting.strategy->sharding.splits_layers() ? served.steps : 0;
@@ -158,73 +165,61 @@ Answer Answers::best_of(const Setting& setting) {
   try {
     request.emplace(request_of(setting));
   } catch (const Error& error) {
-    return {.contender = {}, .reason = first_line(error.what())};
+    return {.contender = {}, .reason = error.what()};
   }
   if (!setting.thorough) {
+    if (setting.any_sums) request->allreduce = planner::kAutoAllreduce;
     request->window.search = false;
     const planner::WindowRequest window = request->window;
     if (!window.blocks) request->window = {.blocks = 0, .retain = {}};
-    const auto sums =
-        setting.any_sums ? std::optional(std::string(planner::kAutoAllreduce)) : std::nullopt;
-    Answer resident = best_with(setting, *request, sums);
+    Answer resident = best_with(setting, *request);
     if (resident.contender || window.blocks == 0) return resident;
     request->window = window;
-    if (setting.strategy->sharding.splits_weights()) request->partition = "galaxy";
-    return best_with(setting, *request, sums);
+    if (setting.strategy->sharding.splits_weights() &&
+        request->partition == planner::kAutoPartition)
+      request->partition = "galaxy";
+    return best_with(setting, *request);
   }
-  Answer best = best_with(setting, *request, std::nullopt);
-  const auto faster = [&](const std::string_view sums) {
-    if (best.contender && planner::search_ended()) return;
-    Answer other = best_with(setting, *request,
-                             sums.empty() ? std::nullopt : std::optional(std::string(sums)));
-    if (!other.contender) return;
-    if (!best.contender || other.contender->seconds < best.contender->seconds)
-      best = std::move(other);
+  bool is_first = true;
+  const planner::Leaf plan = [&](const planner::Draft& draft) -> planner::Found {
+    Answer answer;
+    try {
+      answer = best_with(setting, draft.request);
+    } catch (const Error& error) {
+      if (is_first) throw;
+      answer.reason = error.what();  // some alternatives are impossible
+    }
+    is_first = false;
+    if (!answer.contender) return {.answer = Infeasible{std::move(answer.reason)}};
+    return {.answer = std::move(answer.contender->plan),
+            .decisions = std::move(answer.contender->decisions),
+            .chunk = answer.contender->chunk,
+            .seconds = answer.contender->seconds};
   };
-  if (setting.strategy->sharding.splits_layers()) {
-    request->rounds.reset();  // more than one only where weights stream
-    faster({});
-    request->rounds = 1;
-    if (has_near_groups(*request)) {
-      request->groups = "auto";
-      for (const std::string_view prompts : {std::string_view(), planner::kGalaxyGroups}) {
-        request->group_strategy = prompts;
-        faster(planner::kAutoAllreduce);
-      }
-    }
-  }
-  if (!setting.strategy->sharding.has_collective() || setting.tiles) return best;
-  if (setting.strategy->sharding.splits_positions() && request->workload.steps() > 1) {
-    for (const planner::DecodeMoves moves : setting.strategy->moves()) {
-      if (moves == planner::DecodeMoves::queries) continue;
-      request->decode_moves = moves;
-      faster({});
-    }
-    if (best.contender) request->decode_moves = best.contender->plan.decode_moves;
-  }
-  // Shares that stream are sought at length: not again for other sums where they were of no use.
-  if (best.contender && !best.contender->plan.streams())
-    request->window = {.blocks = 0, .retain = {}};
-  // Sums are chosen before tiles, by trials of a few steps: those that the strategy has by itself
-  // may still be faster.
-  faster(planner::kAutoAllreduce);
-  return best;
+  planner::Found found =
+      planner::walk({.request = *std::move(request)}, planner::outer_axes(), plan);
+  if (auto* const no = std::get_if<Infeasible>(&found.answer))
+    return {.contender = {}, .reason = std::move(no->reason)};
+  return {.contender = Contender{.plan = std::get<Plan>(std::move(found.answer)),
+                                 .seconds = *found.seconds,
+                                 .policy = setting.policy,
+                                 .chunk = found.chunk,
+                                 .decisions = std::move(found.decisions)},
+          .reason = {}};
 }
 
-Answer Answers::best_with(const Setting& setting, Request& request,
-                          std::optional<std::string> sums) {
-  request.allreduce = std::move(sums);
+Answer Answers::best_with(const Setting& setting, const Request& request) {
   std::variant<Infeasible, Contender> made;
   try {
     made = planned(setting, request);
   } catch (const Error& error) {
     // Some strategies do not serve many requests, or read prompts whole.
-    if (!question_->served && question_->prompt.rows == 0) throw;
+    if (question_->keeps_axes || (!question_->served && question_->prompt.rows == 0)) throw;
     if (!refused_) refused_ = error;
     made = Infeasible{error.what()};
   }
-  if (const auto* const no = std::get_if<Infeasible>(&made))
-    return {.contender = {}, .reason = first_line(no->reason)};
+  if (auto* const no = std::get_if<Infeasible>(&made))
+    return {.contender = {}, .reason = std::move(no->reason)};
   auto& contender = std::get<Contender>(made);
   if (question_->served) contender.seconds = predicted(contender);
   return {.contender = std::move(contender), .reason = {}};
@@ -246,19 +241,13 @@ double Answers::with_enough_memory(const Setting& setting) {
       request.cluster, [](model::Device& device) { device.memory = kEnoughMemory; });
   request.memory_limit.reset();
   request.window = {.blocks = 0, .retain = {}};
-  double least = std::numeric_limits<double>::infinity();
   const planner::AbandonScope scope(watch_->effort());
   try {
-    for (const bool any_sums : {false, true}) {
-      const Answer answer =
-          best_with(setting, request,
-                    any_sums ? std::optional(std::string(planner::kAutoAllreduce)) : std::nullopt);
-      if (answer.contender) least = std::min(least, answer.contender->seconds);
-    }
+    const Answer answer = best_with(setting, request);
+    if (answer.contender && !planner::search_ended()) at->second = answer.contender->seconds;
   } catch (const planner::SearchAbandoned&) {
     return 0.0;
   }
-  if (std::isfinite(least) && !planner::search_ended()) at->second = least;
   return at->second;
 }
 
@@ -279,11 +268,12 @@ const Answer& Answers::operator()(const Setting& setting) {
 std::optional<Answers::PlanKey> Answers::plan_key(const Setting& setting) const {
   try {
     Request request = request_of(setting);
-    return PlanKey{.setting = {setting.strategy->name, setting.policy, setting.format,
-                               setting.thorough, setting.any_sums, setting.gathers_weights,
-                               setting.tiles, request.cluster.find(request.master)},
-                   .cluster = model::anonymous(request.cluster),
-                   .profiles = std::move(request.profiles)};
+    return PlanKey{
+        .setting = {setting.strategy->name, setting.policy, setting.format, setting.thorough,
+                    setting.any_sums, setting.gathers_weights, setting.tiles, setting.refines_parts,
+                    request.cluster.find(request.master)},
+        .cluster = model::anonymous(request.cluster),
+        .profiles = std::move(request.profiles)};
   } catch (const Error&) {
     return std::nullopt;
   }

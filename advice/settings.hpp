@@ -24,17 +24,17 @@ struct Setting {
   std::size_t format = 0;                   // among the question's
   std::vector<bool> used{};                 // by DeviceIndex
   model::DeviceIndex master = 0;
-  // Tries every collective instead of the strategy's default, every decode_moves value of the
-  // strategy, and searches shares of streamed weights by prediction instead of Algorithm 1 alone,
-  // which takes a twentieth of the time.
+  // Plans on all axes that are open (planner::outer_axes), and searches shares of streamed weights
+  // by prediction instead of Algorithm 1 alone, which takes a twentieth of the time.
   bool thorough = false;
   // Not thorough, but with every collective.
   bool any_sums = false;
   bool gathers_weights = false;         // Plan::gather_weights
   std::optional<std::int32_t> tiles{};  // shares are made for them; none: found for the shares
+  bool refines_parts = false;           // planner::parts_axis, which takes long
   [[nodiscard]] auto key() const {
     return std::tuple(std::string_view(strategy->name), policy, format, used, master, thorough,
-                      any_sums, gathers_weights, tiles);
+                      any_sums, gathers_weights, tiles, refines_parts);
   }
   [[nodiscard]] std::ptrdiff_t size() const { return std::ranges::count(used, true); }
 };
@@ -93,13 +93,12 @@ class Answers {
   [[nodiscard]] Answer best_of(const Setting& setting);
   // The same; without a plan if it took too long.
   [[nodiscard]] Answer found(const Setting& setting);
-  [[nodiscard]] Answer best_with(const Setting& setting, planner::Request& request,
-                                 std::optional<std::string> sums);
+  [[nodiscard]] Answer best_with(const Setting& setting, const planner::Request& request);
 
   // What a plan depends on, except names.
   struct PlanKey {
     std::tuple<std::string_view, const planner::Policy*, std::size_t, bool, bool, bool,
-               std::optional<std::int32_t>, model::DeviceIndex>
+               std::optional<std::int32_t>, bool, model::DeviceIndex>
         setting;
     model::Cluster cluster;
     std::vector<model::DeviceProfile> profiles;

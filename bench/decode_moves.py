@@ -47,8 +47,8 @@ class Moves(Geometries):
         xml, plan = self.folder / f"{network}-{devices}.xml", self.folder / f"{name}.json"
         xml.write_text(platform(network, [SLOWDOWN] * devices))
         speeds = ["--profile", self.machine] if pace == "measured" else []
-        self.call("plan", "--platform", xml, "--model", WEIGHTS, "--strategy", "spread", "--partition", "equal", "--decode-moves",
-                  way, "--prompt-tokens", prompt, "--new-tokens", NEW, *speeds, "--out", plan, "--quiet")
+        self.call("plan", "--platform", xml, "--model", WEIGHTS, "--strategy", "spread", "--partition", "equal", "--decode-ffn", "owner",
+                  "--decode-moves", way, "--prompt-tokens", prompt, "--new-tokens", NEW, *speeds, "--out", plan, "--quiet")
         return plan
 
     def run(self, plan, prompt, pace):

@@ -42,8 +42,8 @@ WAYS = {
 SYSTEMS = {
     "csps": ["--strategy", "csps"],
     "csps-drop": ["--strategy", "csps", "--levels", 2, "--drop", 0.5],
-    "galaxy": ["--strategy", "galaxy"],
-    "tensor": ["--strategy", "tensor"],
+    "galaxy": ["--strategy", "galaxy", "--allreduce", "ring,star"],
+    "tensor": ["--strategy", "tensor", "--allreduce", "star"],
     "local": ["--strategy", "local"],
 }
 POINTS = {  # devices, network, rows

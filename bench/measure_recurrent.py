@@ -48,7 +48,8 @@ ROUNDS_NOMINAL = {"speed": "20Gf", "memory_bandwidth": "10GBps", "slowdown": 1}
 ROUNDS_EMULATED = {"speed": "12Gf", "memory_bandwidth": "3.75GBps", "slowdown": 4}
 ROUNDS_MEMORY = ["270MiB", "85MiB", "85MiB", "85MiB"]  # embedding and head are at the first
 ROUNDS_POINTS = [(0.1, 400), (10, 400)]
-ROUNDS_WAYS = {"once": ["pipeline"], "rounds": ["pipeline", "--rounds", "auto"], "tensor": ["tensor"]}
+ROUNDS_WAYS = {"once": ["pipeline", "--rounds", 1, "--groups", "none"], "rounds": ["pipeline", "--rounds", "auto", "--groups", "none"],
+               "tensor": ["tensor", "--allreduce", "star"]}
 THESIS = {"gpt2": [[12], [5, 7], [2, 5, 5]], "nanollama-304m": [[12], [5, 7], [2, 5, 5]]}  # blocks by device
 
 

@@ -1,11 +1,14 @@
 #include "cli/plan_answers.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
 
+#include "advice/one_strategy.hpp"
 #include "cli/flags/plan_workload.hpp"
 #include "cli/flags/predicted_workload.hpp"
+#include "cli/flags/strategy_flags.hpp"
 #include "cli/views/interruption.hpp"
 #include "cli/views/progress_view.hpp"
 #include "model/base/error.hpp"
@@ -16,25 +19,53 @@
 
 namespace tandem::cli {
 
+namespace {
+
+std::vector<planner::PlanDecision> recorded(const std::vector<planner::Decision>& decisions) {
+  std::vector<planner::PlanDecision> all;
+  for (const planner::Decision& one : decisions) {
+    all.push_back({.axis = std::string(one.axis),
+                   .value = one.alternatives[one.selected].label,
+                   .considered = std::ssize(one.alternatives)});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<planner::PlanDecision> decisions_of(const study::Choice& choice) {
+  const study::Contender& first = choice.contenders.front();
+  const std::vector<model::Device>& devices = first.plan.cluster.devices();
+  std::string names;
+  for (const model::Device& device : devices) names += (names.empty() ? "" : ",") + device.name;
+  std::vector<planner::PlanDecision> all{
+      {.axis = "strategy",
+       .value = first.plan.strategy,
+       .considered = std::ssize(choice.contenders) + std::ssize(choice.without)},
+      {.axis = "devices and master",
+       .value = names + "; " + devices[static_cast<std::size_t>(first.plan.master)].name,
+       .considered = std::max<std::int64_t>(1, choice.settings)}};
+  for (planner::PlanDecision& one : recorded(first.decisions)) all.push_back(std::move(one));
+  return all;
+}
+
 Answer answer_to(const planner::Request& request, const study::PromptReading& reading,
-                 std::optional<Served>& served) {
-  if (!served) {
-    auto made = study::plan_prompt(request, reading);
-    if (auto* const no = std::get_if<planner::Infeasible>(&made)) return std::move(*no);
-    auto& found = std::get<study::PromptPlan>(made);
-    if (found.chunk > 0) served = one_in_chunks(request.workload, found.chunk, reading);
-    return std::move(found.plan);
+                 std::optional<Served>& served, std::vector<planner::PlanDecision>* decisions) {
+  study::Question question{.request = request, .prompt = reading};
+  if (served) {
+    question.served = for_prediction(*served);
+    question.best_chunk = served->best_chunk;
   }
-  if (!served->best_chunk) {
-    return planner::make_plan_in_flight(request, served->requests, *served->policy, served->chunk,
-                                        served->steps);
+  auto made = study::plan_strategy(question);
+  if (auto* const no = std::get_if<planner::Infeasible>(&made)) return std::move(*no);
+  auto& found = std::get<study::Contender>(made);
+  if (decisions != nullptr) *decisions = recorded(found.decisions);
+  if (served) {
+    served->chunk = found.chunk;
+  } else if (found.chunk > 0) {
+    served = one_in_chunks(request.workload, found.chunk, reading);
   }
-  auto answer =
-      planner::make_chunked_plan(request, served->requests, *served->policy, served->steps);
-  if (auto* const no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
-  auto& made = std::get<planner::ChunkedPlan>(answer);
-  served->chunk = made.chunk;
-  return std::move(made.plan);
+  return std::move(found.plan);
 }
 
 Answer answer_of(const planner::SpChoice& choice) {
@@ -70,7 +101,10 @@ study::Question question_of(const Options& options, const planner::Request& requ
                             std::vector<model::WeightFormats> formats,
                             const study::PromptReading& reading,
                             const std::optional<Served>& served) {
-  study::Question question{.request = request, .formats = std::move(formats), .prompt = reading};
+  study::Question question{.request = request,
+                           .keeps_axes = request.strategy != kAutoStrategy,
+                           .formats = std::move(formats),
+                           .prompt = reading};
   if (served) {
     question.served = for_prediction(*served);
     if (!options.has("policy")) question.served->policy = nullptr;

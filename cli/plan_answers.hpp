@@ -13,6 +13,7 @@
 #include "cli/views/drop_view.hpp"
 #include "model/transformer/weight_format.hpp"
 #include "planner/partition/search_effort.hpp"
+#include "planner/plan/file/plan_file.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/search/moves_choice.hpp"
 #include "planner/search/search.hpp"
@@ -24,8 +25,14 @@ using Answer = std::variant<planner::Plan, planner::Infeasible>;
 
 // The plan of one strategy, for `served`, whose chunk is set to the one found, or for one request
 // that is read so; `served` is set to it if that is in chunks.
+// `decisions` is set to those of the search, if it is not null.
 [[nodiscard]] Answer answer_to(const planner::Request& request, const study::PromptReading& reading,
-                               std::optional<Served>& served);
+                               std::optional<Served>& served,
+                               std::vector<planner::PlanDecision>* decisions = nullptr);
+
+// Returns what led to the first contender, for its plan file: strategy, devices, and the axes of
+// both.
+[[nodiscard]] std::vector<planner::PlanDecision> decisions_of(const study::Choice& choice);
 
 // The plan of the selected option, or why each has none.
 [[nodiscard]] Answer answer_of(const planner::SpChoice& choice);

@@ -80,23 +80,6 @@ std::optional<planner::RequestBound> bound_of(planner::Plan plan, planner::Objec
   return planner::request_bound(plan);
 }
 
-// What is asked of stages is done or refused. Runs that nobody else's layers part are one, so few
-// layers may give fewer rounds, and a plan that has one step in flight for nothing.
-void check_stages(const Options& options, const planner::Plan& plan) {
-  if (options.text("groups") && options.text("allreduce") && !planner::joins(plan))
-    throw Usage("flag '--allreduce' has no effect with groups of one device each ('" +
-                options.text_or("groups", "") +
-                "'), which sum nothing; leave it out, or name larger groups");
-  const std::int64_t wanted = rounds(options).value_or(1);
-  const auto found = static_cast<std::int64_t>(planner::round_count(plan));
-  if (wanted <= found) return;
-  throw Usage("flag '--rounds': " + std::to_string(wanted) + ", but with these shares of the " +
-              std::to_string(plan.model.layers) + " layers no device has more than " +
-              std::to_string(found) + (found == 1 ? " run" : " runs") +
-              " of them; expected at most as many; give '--rounds " + std::to_string(found) +
-              "', '--rounds auto' or other shares (--partition)");
-}
-
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const std::optional<Bounded>& bounded, const Shown& show) {
   FileRoles files;
@@ -114,25 +97,6 @@ void check_files(const Options& options, const std::string& platform, const std:
   if (show.file && folder) files.writes_in("flag '--out'", *show.file, replica_file_names());
   if (show.file && !folder) files.writes("flag '--out'", *show.file);
   files.check();
-}
-
-// Several steps in flight exclude weights that stream, and rounds.
-void check_in_flight(const Options& options, std::int64_t steps, const planner::Request& request,
-                     bool any) {
-  if (steps <= 1) return;
-  if (!any && !planner::find_strategy(request.strategy).sharding.splits_layers())
-    throw Usage("flag '--in-flight': with strategy '" + request.strategy +
-                "' all devices work on one step; expected 1, or strategy " + with_stages());
-  if (request.window.blocks.value_or(0) > 0)
-    throw Usage(
-        "flag '--in-flight': weights that stream through '--window' come in the order of steps; "
-        "expected '--in-flight 1', or '--window all'");
-  options.refuse({"retain", "release"}, "with '--in-flight " + std::to_string(steps) +
-                                            "', whose weights all stay in memory");
-  if (request.rounds != 1)
-    throw Usage(
-        "flag '--in-flight': with '--rounds' each step goes round several times; expected "
-        "'--in-flight 1', or '--rounds 1'");
 }
 
 // Weights stream only where memory lacks, so a plan for one device shows before the search that
@@ -230,10 +194,11 @@ planner::Request as_found(planner::Request request, const Found& found) {
     request.cluster = plan.cluster;
     request.profiles = plan.profiles;
     request.master = plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name;
-    request.allreduce.reset();
-    if (!plan.allreduce.prompt.empty())
-      request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;
   }
+  request.open_axes = {};
+  request.allreduce.reset();
+  if (!plan.allreduce.prompt.empty())
+    request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;
   if (found.of_two) request.strategy = plan.strategy;
   request.decode_moves = plan.decode_moves;
   request.gather_weights = plan.gather_weights;
@@ -292,12 +257,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const std::string strategy = options.choice_or("strategy", kAutoStrategy, known);
   const bool any = strategy == kAutoStrategy;
   planner::SearchEffort::Limits limits;
-  if (any) {
-    refuse_with_any(options);
+  if (any) refuse_with_any(options);
+  if (any || options.text_or("devices", "all") == "auto") {
     limits = effort_limits(options);
   } else {
-    options.refuse({"seconds", "evaluations"},
-                   "with strategy '" + strategy + "', which is searched to the end");
+    options.refuse({"seconds", "evaluations"}, "with strategy '" + strategy +
+                                                   "' on given devices, which is searched to the "
+                                                   "end; give '--devices auto'");
   }
   const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
   const StrategyFlags flags = strategy_flags(options, chosen, strategy);
@@ -340,7 +306,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .allreduce = flags.collective,
       .tiles = tiles(options, chosen),
       .decode_moves = flags.moves.value_or(planner::DecodeMoves::queries),
-      .token_ffn = token_ffn_of(options, chosen),
+      .token_ffn = flags.token_ffn,
       .gather_weights = flags.gathers,
       .evaluate = sim::evaluate_fair,
       .master = options.text_or("master", ""),
@@ -349,15 +315,18 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .window = window_of(options, transformer, devices),
       .release = release_of(options),
       .objective = objective,
-      .rounds = rounds(options),
+      .rounds = any ? 1 : flags.rounds,
       .groups = flags.groups,
       .group_strategy = flags.galaxy_groups ? std::string(planner::kGalaxyGroups) : "",
       .wire = wire.value_or(model::WireFormat::f32),
       // Losses are measured with f32.
       .open = {.wire = !wire && !bounded, .cache = !cache && !bounded},
+      .open_axes = any || bounded ? planner::OpenAxes{} : flags.open,
       .head = head,
       .candidates = candidates_of(options, head),
       .sparse = bounded ? std::nullopt : sparse_of(options, chosen)};
+  if (request.workload.steps() < 2 && !options.has("decode-ffn"))
+    request.token_ffn = planner::TokenFfn::owner;
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   std::string shortened = served ? "" : shortening_text(options, request.workload, transformer);
@@ -395,8 +364,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   }
   std::optional<Fitted> fitted;
   if (goal) {
+    planner::Request fitting = request;
+    fitting.open_axes = {};
+    fitting.rounds = rounds(options);
     fitted = find_fit(options, {.goal = *goal,
-                                .request = request,
+                                .request = std::move(fitting),
                                 .model_name = model_name,
                                 .any_strategy = any,
                                 .formats = formats,
@@ -410,11 +382,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     model_name = fitted->found.model_name;
     formats = fitted->found.formats;
     limits = fitted->found.limits;
+    request.open_axes = any ? planner::OpenAxes{} : flags.open;
+    if (!any) request.rounds = flags.rounds;
     request = planner::with_default_types(std::move(request));
     shortened =
         goal == FitGoal::context ? "" : shortening_text(options, request.workload, request.model);
   }
-  if (any && !scenario.shares.empty()) limits = without_cap_cost(limits);
+  if (devices.searched && !scenario.shares.empty()) limits = without_cap_cost(limits);
   if (any) check_streaming_of_any(options, request);
 
   std::optional<study::Choice> choice;
@@ -422,12 +396,14 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   std::optional<DropAnswer> drop;
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
   std::optional<planner::DecodeChoice> of_moves;
+  std::vector<planner::PlanDecision> decisions;
   const auto answer_for = [&](const planner::Request& asked) {
-    if (any) return answer_of_any(options, asked, formats, reading, served, limits, choice);
+    if (devices.searched)
+      return answer_of_any(options, asked, formats, reading, served, limits, choice);
     if (flags.sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
     if (!flags.moves) return answer_of(of_moves.emplace(planner::choose_moves(asked)));
     if (loss) return answer_within(asked, *loss, *bounded, drop);
-    return answer_to(asked, reading, served);
+    return answer_to(asked, reading, served, &decisions);
   };
   std::optional<planner::FewestDevices> few;
   const auto as_fitted = [&] {
@@ -458,6 +434,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (fitted && fitted->interrupted)
     file.search = planner::SearchCut{.evaluations = fitted->checks};
   file.shares = shares_of(plan, scenario.shares);
+  file.decisions = choice ? decisions_of(*choice) : std::move(decisions);
   const std::string json = planner::to_json(file);
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
@@ -474,7 +451,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                       study::is_one_in_chunks(for_prediction(*served));
   if (!file.shares.empty() && is_one && (show.json || show.table()))
     cap = cap_cost(options, scenario, request, file,
-                   {.limits = any ? std::optional(limits) : std::nullopt,
+                   {.limits = devices.searched ? std::optional(limits) : std::nullopt,
                     .reading = reading,
                     .chunk = served ? served->chunk : 0});
   const Found found{.file = file,

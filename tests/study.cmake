@@ -4,6 +4,7 @@ tandem_tests(
     planner/planner_fixture.cpp
     study/allreduce_testbed_test.cpp
     advice/choice_explicit_test.cpp
+    advice/explicit_values_test.cpp
     advice/choice_test.cpp
     study/experiment/csps_testbed_test.cpp
     study/device_queue_test.cpp
@@ -15,6 +16,7 @@ tandem_tests(
     advice/fidelity/recording_test.cpp
     advice/fidelity/report_page_test.cpp
     advice/intervals_test.cpp
+    advice/one_strategy_test.cpp
     advice/prediction_test.cpp
     advice/prompt_chunks_test.cpp
     advice/replicas_test.cpp

@@ -70,7 +70,8 @@ WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
                          const planner::Strategy& strategy, bool any) {
   WantedDevices wanted{.used = std::vector<bool>(cluster.devices().size(), true)};
   const std::string text = options.text_or("devices", "all");
-  if (text == "all") return wanted;
+  wanted.searched = any || text == "auto";
+  if (text == "all" || text == "auto") return wanted;
   wanted.fewest = text == "fewest";
   if (!wanted.fewest) {
     wanted.used.assign(wanted.used.size(), false);
@@ -176,7 +177,7 @@ void refuse_sums(const Options& options, const planner::Strategy& strategy) {
   const std::string with = "with strategy '" + strategy.name + "'";
   if (!strategy.sharding.has_collective() && !options.has("groups"))
     options.refuse({"allreduce"}, with + ", which joins no partial sums");
-  if (strategy.sharding.shares_token_ffn() && options.text_or("decode-ffn", "owner") == "owner")
+  if (strategy.sharding.shares_token_ffn() && options.text_or("decode-ffn", "auto") == "owner")
     options.refuse({"allreduce"}, with +
                                       ", which sums nothing while a new token's owner computes "
                                       "its FFN alone; leave it out, or give '--decode-ffn all' or "
@@ -302,6 +303,10 @@ std::optional<planner::SparseRequest> sparse_of(const Options& options,
     options.refuse({"levels-overlap"}, "without '--levels' or '--drop'");
     return std::nullopt;
   }
+  if (options.text_or("levels", "2") == "auto") {
+    options.refuse({"drop", "levels-overlap"}, "with '--levels auto', whose levels drop nothing");
+    return std::nullopt;
+  }
   std::vector<std::int32_t> tiles{1};
   if (tiles_are_of_levels(options, strategy)) tiles = tiles_by_level(options);
   return planner::SparseRequest{
@@ -339,7 +344,9 @@ planner::TokenFfn token_ffn_of(const Options& options, const planner::Strategy& 
     options.refuse({"decode-ffn"}, "with strategy '" + strategy.name +
                                        "', whose new tokens have no owner among devices that all "
                                        "have the weights");
-  const std::string who = options.choice_or("decode-ffn", "owner", {"owner", "all", "auto"});
+  const std::string who =
+      options.choice_or("decode-ffn", strategy.sharding.shares_token_ffn() ? "auto" : "owner",
+                        {"owner", "all", "auto"});
   return who == "owner" ? planner::TokenFfn::owner
          : who == "all" ? planner::TokenFfn::shared
                         : planner::TokenFfn::automatic;

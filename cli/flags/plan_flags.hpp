@@ -27,6 +27,7 @@ namespace tandem::cli {
 struct WantedDevices {
   std::vector<bool> used{};  // by DeviceIndex: those that are named; all if none are
   bool fewest = false;       // as few as hold it are to be found
+  bool searched = false;     // the search may leave some out, and choose the master
 };
 [[nodiscard]] WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
                                        const planner::Strategy& strategy, bool any);

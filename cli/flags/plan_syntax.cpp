@@ -33,8 +33,7 @@ Syntax plan_syntax() {
   static const std::string strategies = "what is split: " + strategies_text() +
                                         "auto (the fastest, on the devices that it chooses) [auto]";
   static const std::string allreduces =
-      planner::allreduce_names() +
-      ", auto, or PROMPT,DECODE of these [star; galaxy: ring,star; sp: ring]";
+      planner::allreduce_names() + ", auto, or PROMPT,DECODE of these [auto]";
   Syntax syntax{
       .command = "plan",
       .summary =
@@ -59,10 +58,10 @@ Syntax plan_syntax() {
             "halda (prima.cpp's objective) [auto]"},
            {"rounds", "K",
             "pipeline: times that a step goes round the devices, each with so many runs of layers: "
-            "a number, auto [1]"},
+            "a number, auto [auto; 1 with --groups]"},
            {"groups", "A,B/C,D",
             "pipeline: devices that compute the layers of a stage together, as tensor does: names, "
-            "or auto (those near one another)"},
+            "auto (those near one another), none [the fastest of none and auto]"},
            {"group-strategy", "S",
             "with --groups: how they compute prompts: tensor, galaxy (rows, too) [tensor]"},
            {"objective", "O",
@@ -101,10 +100,10 @@ Syntax plan_syntax() {
             "spread, csps with --levels: what travels for new tokens: their queries to the keys "
             "(q); "
             "keys and values to them, each time (spread: kv), or to the master once, after the "
-            "prompt (migrate); auto (by --objective) [q]"},
+            "prompt (migrate); auto (by --objective, all are listed) [the fastest]"},
            {"decode-ffn", "WHO",
             "spread: who computes the FFN of new tokens: owner (of the token, alone), all (columns "
-            "each, for two messages a layer and device), auto (by --objective) [owner]"},
+            "each, for two messages a layer and device), auto (by --objective) [auto]"},
            {"sp", "WAY",
             "csps: how a prompt's rows are parted: ntp (every device has all weights), tp (weights "
             "split, as strategy galaxy, which the plan then names), auto (by --objective) [ntp]"},
@@ -118,8 +117,9 @@ Syntax plan_syntax() {
             "auto [auto]; csps with --levels: of the rows that ask at each level, one number, one "
             "for each from the second on (2,4), auto [1]"},
            {"levels", "N",
-            "csps, galaxy: levels of near devices; a prompt attends to farther rows at higher ones "
-            "[none; 2 with --drop]"},
+            "csps, galaxy: levels of near devices; a prompt attends to farther rows at higher "
+            "ones; "
+            "auto: none, or two if that is faster [none; 2 with --drop]"},
            {"drop", "P",
             "csps, galaxy (which computes less and sends as much): the part of rows that level 2 "
             "drops, each farther level keeps half as many; not in the first two layers and the "
@@ -135,8 +135,9 @@ Syntax plan_syntax() {
            {"memory-limit", "BYTES",
             "no device may use more, the program included, as 2GiB [the platform's]"},
            {"devices", "WHICH",
-            "those that may be used: names A,B,C; fewest (as few, near the master, as hold it in "
-            "memory); all [all]"},
+            "those that are used (with strategy auto: that may be): names A,B,C; fewest (as few, "
+            "near the master, as hold it in memory); auto (the fastest of them, and the fastest "
+            "master); all [all]"},
            {"master", "NAME", "device with prompt, embedding and head [the first]"},
            {"profile", "[NAME=]FILE",
             "measured speed of every device, or of one; or a folder with a NAME.profile.json of "

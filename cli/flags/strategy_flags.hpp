@@ -17,17 +17,29 @@ inline constexpr std::string_view kAutoStrategy = "auto";
 
 // What flags say of the strategy `chosen`, called `name`. Throws Usage for those without effect.
 struct StrategyFlags {
-  std::string groups{};
+  std::string groups{};  // empty: none
   bool galaxy_groups = false;
   std::optional<planner::DecodeMoves> moves{};  // nothing: the fastest
   std::string with_split{};                     // the strategy of `--sp tp`
   std::string sp{};
   bool gathers = false;
   std::string collective{};
+  // What no flag gives.
+  planner::OpenAxes open{};
+  std::optional<std::int32_t> rounds = 1;  // nothing: the fastest number
+  planner::TokenFfn token_ffn = planner::TokenFfn::owner;
 };
 
 [[nodiscard]] StrategyFlags strategy_flags(const Options& options, const planner::Strategy& chosen,
                                            const std::string& name);
+
+// What is asked of stages is done or refused. Runs that nobody else's layers part are one, so few
+// layers may give fewer rounds, and a plan that has one step in flight for nothing.
+void check_stages(const Options& options, const planner::Plan& plan);
+// Several steps in flight exclude weights that stream, and rounds. `any`: the strategy is to be
+// chosen, too.
+void check_in_flight(const Options& options, std::int64_t steps, const planner::Request& request,
+                     bool any);
 
 // Returns why plans of these flags read prompts whole; empty: they may read them in chunks.
 // `bounded`: levels are chosen by their loss.

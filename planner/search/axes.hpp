@@ -15,6 +15,29 @@ namespace tandem::planner {
 // attention is slower over the other and f32 saves 0.1%. Compares predictions of the objective.
 [[nodiscard]] const Axis& cache_axis();
 
+// The parts that devices have of replicated weights, or of the prompt's positions, if they are
+// open: those found, and better ones by moving a quarter, an eighth, ... 1/64 of all from one
+// device to another for as long as that helps. For up to 8 devices. Compares predictions of the
+// objective.
+[[nodiscard]] const Axis& parts_axis();
+
+// The levels of a prompt's attention, if they are open: none, and two with nothing dropped, which
+// is dense attention in another order, if they save 0.1%. Compares predictions of the objective.
+[[nodiscard]] const Axis& levels_axis();
+
+// What computes a stage of a pipeline, if that is open: one device, or those near one another,
+// which compute prompts as `tensor` or as `galaxy` does. Compares predictions of the objective.
+[[nodiscard]] const Axis& stages_axis();
+
+// What travels for new tokens, if that is open: the values of Strategy::moves() for a prompt whose
+// keys and values lie on several devices. Compares predictions of the objective.
+[[nodiscard]] const Axis& moves_axis();
+
+// The collective, if it is open: the request's, and auto. sums_axis() compares trials of a few
+// layers before tiles are chosen, so its choice may be slower. Compares predictions of the
+// objective.
+[[nodiscard]] const Axis& usual_sums_axis();
+
 // The placement of the LM head: all of it on the master, or rows on every device.
 // The master alone, split with all logits sent, and split with `request.candidates`, as far as
 // allowed. Split: shares, sums and windows are those with the head on the master; its rows follow
@@ -32,8 +55,9 @@ namespace tandem::planner {
 [[nodiscard]] const Axis& phase_axis();
 
 // The number of tiles in which a prompt's products overlap its messages.
-// 0, 1, 2 and 4 tiles with the shares found for 1, as far as their messages fit: of all rows or,
-// with sparse attention, of the rows that travel at each level. Compares trials of a few layers.
+// 0, 1, 2 and 4 tiles, and 8, 16, ... for as long as they are better, with the shares found for 1,
+// as far as their messages fit: of all rows or, with sparse attention, of the rows that travel at
+// each level. Compares trials of a few layers.
 [[nodiscard]] const Axis& tiles_axis();
 
 // The collectives within the groups of a pipeline.

@@ -8,19 +8,23 @@
 
 namespace tandem::planner {
 
-Found walk(const Draft& draft, Axes axes, Leaf leaf) {
+Found walk(const Draft& draft, Axes axes, const Leaf& leaf) {
   abandon_if_overdue();
   while (!axes.empty() && !axes.front()->applies(draft)) axes = axes.subspan(1);
-  if (axes.empty()) return {.answer = leaf(draft)};
+  if (axes.empty()) return leaf(draft);
   Alternatives all(*axes.front(), axes.subspan(1), leaf);
   axes.front()->walk(draft, all);
   return std::move(all).found();
 }
 
 Alternatives::Alternatives(const Axis& axis, Axes below, Leaf leaf)
-    : below_(below), leaf_(leaf), decision_{.axis = axis.name} {}
+    : below_(below), leaf_(std::move(leaf)), decision_{.axis = axis.name} {}
 
 Found Alternatives::plan(const Draft& draft) const { return walk(draft, below_, leaf_); }
+
+double Alternatives::seconds_of(const Found& found) const {
+  return found.seconds ? *found.seconds : clock_(*found.plan());
+}
 
 bool Alternatives::ended() const { return best() != nullptr && search_ended(); }
 
@@ -41,8 +45,8 @@ bool Alternatives::offer(std::string label, const Make& make) {
   } else if (best() != nullptr) {
     if (*plan == *best()) return false;  // and takes as long
     Alternative& before = known[decision_.selected];
-    if (!before.seconds) before.seconds = clock_(*best());
-    one.seconds = clock_(*plan);
+    if (!before.seconds) before.seconds = seconds_of(*best_);
+    one.seconds = seconds_of(next);
     if (!(*one.seconds < *before.seconds * kBetter)) return false;
   }
   decision_.selected = known.size() - 1;

@@ -2,6 +2,7 @@
 
 // The engine of the search: walks a list of axes and keeps the best alternative of each.
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -33,6 +34,10 @@ struct Decision {
 struct Found {
   Answer answer;
   std::vector<Decision> decisions{};
+  // Rows of a prompt's chunks, if the leaf chooses them; 0: whole prompts.
+  std::int64_t chunk = 0;
+  // By the leaf's clock, if it has one: then axes compare plans by it, not by their own clocks.
+  std::optional<double> seconds{};
   [[nodiscard]] const Plan* plan() const { return std::get_if<Plan>(&answer); }
 };
 
@@ -50,11 +55,11 @@ struct Axis {
 
 using Axes = std::span<const Axis* const>;
 // Plans a draft all of whose axes are decided.
-using Leaf = Answer (*)(const Draft& draft);
+using Leaf = std::function<Found(const Draft& draft)>;
 
 // Returns the best plan of `draft` on `axes`, the first of which is the outermost, by the clock of
-// each. Ends early with the best so far (search_effort.hpp).
-[[nodiscard]] Found walk(const Draft& draft, Axes axes, Leaf leaf);
+// the leaf or, if it has none, of each axis. Ends early with the best so far (search_effort.hpp).
+[[nodiscard]] Found walk(const Draft& draft, Axes axes, const Leaf& leaf);
 
 // The alternatives of one axis for one draft.
 class Alternatives {
@@ -82,6 +87,8 @@ class Alternatives {
   [[nodiscard]] Found found() &&;
 
  private:
+  [[nodiscard]] double seconds_of(const Found& found) const;
+
   Axes below_;
   Leaf leaf_;
   Clock clock_{};

@@ -204,6 +204,11 @@ Groups parse_groups(std::string_view text, const model::Cluster& cluster, Device
   return groups;
 }
 
+bool has_near_groups(const model::Cluster& cluster, model::DeviceIndex master) {
+  const Groups groups = parse_groups("auto", cluster, master);
+  return groups.size() > 1 && has_group(groups);
+}
+
 bool has_group(const Groups& groups) {
   return std::ranges::any_of(groups, [](const auto& group) { return group.size() > 1; });
 }

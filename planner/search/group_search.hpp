@@ -19,6 +19,10 @@ using Groups = std::vector<std::vector<model::DeviceIndex>>;
 [[nodiscard]] Groups parse_groups(std::string_view text, const model::Cluster& cluster,
                                   model::DeviceIndex master);
 
+// Returns whether some devices are nearer to one another than to the rest: groups "auto" are
+// several, one of them of several devices.
+[[nodiscard]] bool has_near_groups(const model::Cluster& cluster, model::DeviceIndex master);
+
 // Returns whether a group has several devices.
 [[nodiscard]] bool has_group(const Groups& groups);
 

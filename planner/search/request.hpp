@@ -40,6 +40,15 @@ struct OpenTypes {
   bool cache = false;
 };
 
+// Axes on which the search also tries other values than the request's (axes.hpp).
+struct OpenAxes {
+  bool parts = false;   // parts of replicated weights or of positions, with partition auto
+  bool levels = false;  // `sparse`, with nothing dropped
+  bool stages = false;  // `groups` and `group_strategy`; closed if groups are given
+  bool moves = false;   // `decode_moves`
+  bool sums = false;    // `allreduce`
+};
+
 struct Request {
   model::Transformer model;
   model::Cluster cluster;
@@ -79,7 +88,8 @@ struct Request {
   std::string group_strategy{};
   model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
   OpenTypes open{};                                 // of `wire` and `model.cache`
-  HeadPlacement head = HeadPlacement::master;       // of the LM head (axes.hpp)
+  OpenAxes open_axes{};
+  HeadPlacement head = HeadPlacement::master;  // of the LM head (axes.hpp)
   // Split head: number of best logits that each device sends (Plan::candidates); 0: all of them.
   std::int32_t candidates = 0;
   std::optional<SparseRequest> sparse{};  // if the strategy supports it

@@ -21,4 +21,9 @@ namespace tandem::planner {
 // Returns the same with the decisions that led to it.
 [[nodiscard]] Found find_plan(const Request& request);
 
+// The axes of Request::open_axes, outermost first. They are above the reading of a prompt, which
+// `advice` searches: a pipeline in chunks may be faster than groups that are faster with whole
+// prompts.
+[[nodiscard]] Axes outer_axes();
+
 }  // namespace tandem::planner

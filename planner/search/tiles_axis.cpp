@@ -49,14 +49,20 @@ void walk_tiles(const Draft& draft, Alternatives& all) {
     return;
   }
   all.compare_by(tiles_clock(draft.request.evaluate));
-  for (const std::int32_t tiles : {0, 1, 2, 4}) {
-    if (plan->sparse && tiles == 0) continue;
-    all.offer(std::to_string(tiles), [&]() -> Found {
+  const auto offer = [&](std::int32_t tiles) {
+    return all.offer(std::to_string(tiles), [&]() -> Found {
       Plan tiled = with_tiles(*plan, tiles);
       if (!fits(tiled)) return {.answer = Infeasible{"its messages do not fit"}};
       return {.answer = std::move(tiled), .decisions = found.decisions};
     });
+  };
+  bool is_better = false;
+  for (const std::int32_t tiles : {0, 1, 2, 4}) {
+    if (!plan->sparse || tiles > 0) is_better = offer(tiles);
   }
+  // More for as long as they are better.
+  for (std::int32_t tiles = 8; is_better && tiles <= kMostTiles; tiles *= 2)
+    is_better = offer(tiles);
   if (all.best() == nullptr) all.offer("as found", as_found);
 }
 

@@ -305,7 +305,7 @@ TEST_CASE("cli/choice: a pipeline of groups tells of no bound, one without of bo
       Words words{"plan",       "--model",  "gpt2-l",          "--platform", "home4",
                   "--strategy", "pipeline", "--prompt-tokens", "8",          "--new-tokens",
                   "2",          "--out",    "m.json"};
-      if (groups) words.insert(words.end(), {"--groups", "desktop,laptop/mini-pc,board"});
+      words.insert(words.end(), {"--groups", groups ? "desktop,laptop/mini-pc,board" : "none"});
       if (samples) words.insert(words.end(), {"--samples", "2"});
       const std::string table = bench.good(words);
       CHECK((contains(table, "best possible split") || contains(table, "lower bound")) != groups);
@@ -357,8 +357,8 @@ TEST_CASE("cli/choice: --decode-ffn says who computes the FFN of new tokens") {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   };
-  CHECK(!contains(bench.good(with({})), "FFN columns of new tokens"));
-  const std::string table = bench.good(with({"--decode-ffn", "all"}));
+  CHECK(!contains(bench.good(with({"--decode-ffn", "owner"})), "FFN columns of new tokens"));
+  const std::string table = bench.good(with({"--decode-ffn", "all", "--decode-moves", "q"}));
   CHECK(contains(table, "FFN columns of new tokens: "));
   CHECK(contains(table, ", 640)"));
   const Json simulated = Json::parse(bench.good({"simulate", "m.json", "--json"}));

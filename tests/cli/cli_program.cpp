@@ -52,8 +52,9 @@ int wait_for(pid_t child) {
   }
 }
 
-// Plans of tests are of strategy tensor and read prompts whole unless they say so, and searches for
-// the best strategy run to the end, so that they do not depend on the machine's speed.
+// Plans of tests are of strategy tensor with sums at a star and read prompts whole unless they say
+// so, and searches for the best strategy run to the end, so that they do not depend on the machine's
+// speed.
 void name_strategy(std::vector<std::string>& words) {
   if (words.size() < 2 || words[1] != "plan") return;
   const auto begins = [&](const std::string& flag) {
@@ -64,7 +65,10 @@ void name_strategy(std::vector<std::string>& words) {
       std::ranges::find(words, "--strategy=auto") != words.end() ||
       (strategy != words.end() && strategy + 1 != words.end() && *(strategy + 1) == "auto");
   if (!begins("--chunk")) words.insert(words.begin() + 2, {"--chunk", "whole"});
-  if (!begins("--strategy")) words.insert(words.begin() + 2, {"--strategy", "tensor"});
+  if (!begins("--strategy")) {
+    words.insert(words.begin() + 2, {"--strategy", "tensor"});
+    if (!begins("--allreduce")) words.insert(words.begin() + 2, {"--allreduce", "star"});
+  }
   if (searched && !begins("--seconds") && !begins("--evaluations"))
     words.insert(words.begin() + 2, {"--seconds", "0"});
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/predict/device_share.hpp"
 #include "planner/plan/plan.hpp"
@@ -20,6 +21,14 @@ struct SearchCut {
   bool operator==(const SearchCut&) const = default;
 };
 
+// What the search chose on one axis.
+struct PlanDecision {
+  std::string axis{};           // "strategy", "tiles"
+  std::string value{};          // the one that was chosen
+  std::int64_t considered = 1;  // values that were weighed, those without a plan included
+  bool operator==(const PlanDecision&) const = default;
+};
+
 // Only commands that predict and run use the service. Devices receive the plan alone, so
 // plan_sha256() does not cover the service.
 struct PlanFile {
@@ -28,13 +37,14 @@ struct PlanFile {
   std::optional<SearchCut> search{};        // absent: the search was made to the end
   // Of devices that are used in part, by name: the plan's cluster has what their share leaves.
   std::map<std::string, model::DeviceShare> shares{};
+  // Outer axes first; axes that were given or do not apply are absent, as all are in older files.
+  std::vector<PlanDecision> decisions{};
   bool operator==(const PlanFile&) const = default;
 };
 
 // Returns JSON as to_json(plan), plus the service: `samples`, or `file`, `sha256`, `raw_prompts`
-// and `requests` in `workload`, and `policy`, `chunk` and `in_flight`; `search`; and
-// `shares`. Throws Error
-// if the file would exceed the limit of plan files.
+// and `requests` in `workload`, and `policy`, `chunk` and `in_flight`; `search`; `shares`; and
+// `decisions`. Throws Error if the file would exceed the limit of plan files.
 [[nodiscard]] std::string to_json(const PlanFile& file);
 // Returns both parts, validated. Throws Error as parse_plan_json does, which reads the plan alone.
 [[nodiscard]] PlanFile parse_plan_file(std::string_view text, std::string_view source);

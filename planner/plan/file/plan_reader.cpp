@@ -350,30 +350,11 @@ SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluste
 }
 
 Plan read_plan(const JsonValue& root, const std::string& source) {
-  root.expect_keys({"schema",
-                    "strategy",
-                    "partition",
-                    "allreduce",
-                    "layout",
-                    "tiles",
-                    "model",
-                    "cluster",
-                    "master",
-                    "workload",
-                    "capacity",
-                    "release",
-                    "devices",
-                    "group_strategy",
-                    "decode_moves",
-                    "gather_weights",
-                    "wire",
-                    "candidates",
-                    "sparse_attention",
-                    "policy",
-                    "chunk",
-                    "in_flight",
-                    "search",
-                    "shares"});
+  root.expect_keys({"schema",         "strategy",  "partition",  "allreduce",        "layout",
+                    "tiles",          "model",     "cluster",    "master",           "workload",
+                    "capacity",       "release",   "devices",    "group_strategy",   "decode_moves",
+                    "gather_weights", "wire",      "candidates", "sparse_attention", "policy",
+                    "chunk",          "in_flight", "search",     "shares",           "decisions"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -434,6 +415,22 @@ std::optional<SearchCut> read_search(const model::JsonValue& root) {
           search->at("evaluations").integer(0, std::numeric_limits<std::int64_t>::max())};
 }
 
+std::vector<PlanDecision> read_decisions(const model::JsonValue& root) {
+  constexpr std::size_t kMostDecisions = 64;
+  std::vector<PlanDecision> decisions;
+  const auto all = root.find("decisions");
+  if (!all) return decisions;
+  for (std::size_t i = 0; i < all->size(kMostDecisions); ++i) {
+    const model::JsonValue one = all->at(i);
+    one.expect_keys({"axis", "value", "considered"});
+    decisions.push_back(
+        {.axis = one.at("axis").line(),
+         .value = one.at("value").line(),
+         .considered = one.at("considered").integer(1, std::numeric_limits<std::int64_t>::max())});
+  }
+  return decisions;
+}
+
 std::map<std::string, model::DeviceShare> read_shares(const model::JsonValue& root,
                                                       const model::Cluster& cluster) {
   std::map<std::string, model::DeviceShare> shares;
@@ -470,6 +467,7 @@ PlanFile parse_plan_file(std::string_view text, std::string_view source) {
                   .service = read_planned_service(document.root()),
                   .search = read_search(document.root())};
     file.shares = read_shares(document.root(), file.plan.cluster);
+    file.decisions = read_decisions(document.root());
     if (file.service) file.service->validate(file.plan);
     return file;
   } catch (const Error& error) {

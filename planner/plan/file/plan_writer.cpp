@@ -213,13 +213,17 @@ std::string to_json(const Plan& plan) {
 }
 
 std::string to_json(const PlanFile& file) {
-  if (!file.service && !file.search && file.shares.empty()) return to_json(file.plan);
+  if (!file.service && !file.search && file.shares.empty() && file.decisions.empty())
+    return to_json(file.plan);
   Json json = json_of(file.plan);
   if (file.service) add_planned_service(*file.service, json);
   if (file.search)
     json["search"] = {{"evaluations", file.search->evaluations}, {"to_the_end", false}};
   for (const auto& [device, share] : file.shares)
     json["shares"][device] = {{"share", share.share}, {"cores", share.cores}};
+  for (const PlanDecision& one : file.decisions)
+    json["decisions"].push_back(
+        {{"axis", one.axis}, {"value", one.value}, {"considered", one.considered}});
   return text_of(json, "plan with fewer devices or requests, or with profiles of fewer points");
 }
 

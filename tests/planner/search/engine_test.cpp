@@ -15,7 +15,6 @@ namespace tandem::test::engine_test {
 namespace {
 
 using planner::Alternatives;
-using planner::Answer;
 using planner::Axis;
 using planner::Draft;
 using planner::Found;
@@ -35,12 +34,12 @@ Draft any_draft() {
 }
 
 // No plan for 3 tiles with 2 candidates.
-Answer leaf(const Draft& draft) {
+Found leaf(const Draft& draft) {
   Plan plan = plan_of("local", {}, 0, {.heads = {4}, .columns = {6}});
   plan.tiles = draft.request.tiles.value();
   plan.candidates = draft.request.candidates;
-  if (plan.tiles == 3 && plan.candidates == 2) return Infeasible{"does not fit"};
-  return plan;
+  if (plan.tiles == 3 && plan.candidates == 2) return {.answer = Infeasible{"does not fit"}};
+  return {.answer = plan};
 }
 
 constexpr Axis kTiles{.name = "tiles",
