@@ -79,9 +79,9 @@ Plan random_plan(Draw& draw) {
       .workload = {.prompt_tokens = draw.number(1, 12), .new_tokens = draw.number(1, 9)}};
   const planner::Strategy& known = planner::find_strategy(strategy);
   // Rows in proportion to columns: a short step leaves devices without any.
-  if (strategy == "csps" && draw.number(0, 1) == 0) {
-    request.partition = std::to_string(draw.number(1, 3));
-    for (int d = 1; d < devices; ++d) request.partition += ":" + std::to_string(draw.number(1, 3));
+  if (strategy == "csps" && devices <= 4 && draw.number(0, 1) == 0) {
+    request.partition = std::to_string(draw.number(2, 4));
+    for (int d = 1; d < devices; ++d) request.partition += ":" + std::to_string(draw.number(2, 4));
   }
   if (known.sharding.has_collective()) {
     const std::vector<std::string> sums{"star", "tree", "ring", "halving", "hierarchical"};
