@@ -144,9 +144,13 @@ TEST_CASE("advice/fit: with the best reading, the longest context is what it pla
     question.reading = {.best = true};
     const LongestContext found = longest_context(question, 9, 400, lengths);
     CHECK(found.tokens >= longest_context(whole, 9, 400, lengths).tokens);
+    // Whole, or in chunks of 32 tokens, or as the shortest context can.
     const auto fits = [&](std::int64_t context) {
       request.workload = lengths(context);
-      return std::holds_alternative<PromptPlan>(plan_prompt(request, {.best = true}));
+      const auto has_plan = [&](const PromptReading& reading) {
+        return std::holds_alternative<PromptPlan>(plan_prompt(request, reading));
+      };
+      return has_plan({}) || has_plan({.rows = 32}) || (context == 9 && has_plan({.best = true}));
     };
     if (found.tokens > 0) {
       CAPTURE(found.tokens);
@@ -170,6 +174,8 @@ TEST_CASE("advice/fit: a prompt that does not fit whole is in the longest contex
     Request request = request_for(random.cluster(strategy == "local" ? 1 : 2, 1e9, 1e9));
     request.model.max_context = 4000;
     request.strategy = strategy;
+    if (strategy == "galaxy")
+      request.tiles = 1;  // buffers of more are larger than what chunks save
     request.workload = lengths(1500);
     const auto made = planner::make_plan(request);
     REQUIRE(std::holds_alternative<Plan>(made));
