@@ -34,7 +34,7 @@ TEST_CASE("cli/cache type: prediction and run keep the same bytes, each type's, 
     for (const model::CacheFormat format : model::kCacheFormats) {
       const std::string type(to_string(format));
       CAPTURE(type);
-      bench.must(flat3_plan(strategy, {"--cache-type", type, "--prompt-tokens", "4"}));
+      bench.must(flat3_plan(strategy, {"--cache-type", type, "--prompt", "Once upon"}));
       CHECK(Json::parse(bench.read("plan.json"))["model"].contains("cache") == (type != "f32"));
       bench.must({"simulate", "plan.json", "--out", "sim.json", "--quiet"});
       const std::string text =
