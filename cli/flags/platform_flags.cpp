@@ -70,7 +70,7 @@ std::string speed_remark(const model::Cluster& cluster) {
   const auto slowest = std::ranges::min_element(
       cluster.devices(), {}, [](const model::Device& one) { return one.flop_rate.value(); });
   if (slowest->flop_rate.value() >= kSlowest) return "";
-  return "device '" + slowest->name + "' has " + to_text(slowest->flop_rate) +
+  return "device '" + slowest->name + "' has a speed of " + to_text(slowest->flop_rate) +
          ", less than any computer that runs language models: if the platform file's speeds are "
          "examples, write the real ones into a copy";
 }

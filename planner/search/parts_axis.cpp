@@ -53,6 +53,8 @@ Answer with_parts(Plan plan, const std::vector<double>& parts) {
     return Infeasible{std::move(idle)};
   for (std::size_t d = 0; d < shares.size(); ++d) {
     if (by_position) shares[d].part.columns = plan.devices[d].share.part.columns;
+    shares[d].head = plan.devices[d].share.head;
+    shares[d].vocabulary = plan.devices[d].share.vocabulary;
     plan.devices[d].share = shares[d];
   }
   plan = with_predicted_memory(std::move(plan));
