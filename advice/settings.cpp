@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "advice/first_line.hpp"
 #include "advice/prediction.hpp"
 #include "advice/prompt_chunks.hpp"
 #include "model/cluster/cluster_edit.hpp"
@@ -24,8 +25,6 @@ using planner::Infeasible;
 using planner::Objective;
 using planner::Plan;
 using planner::Request;
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // Returns whether some devices are nearer to one another than to the rest.
 bool has_near_groups(const Request& request) {
