@@ -61,15 +61,15 @@ std::vector<std::string> named_devices(const Options& options) {
 
 }  // namespace
 
-planner::SearchEffort::Limits without_free_changes(planner::SearchEffort::Limits limits) {
-  if (limits.seconds) limits.seconds = *limits.seconds * 0.8;
+planner::SearchEffort::Limits without_free_changes(planner::SearchEffort::Limits limits,
+                                                   bool replicas) {
+  if (limits.seconds) limits.seconds = *limits.seconds * (replicas ? 0.6 : 0.8);
   return limits;
 }
 
 study::FreeChanges free_changes_of(const Options& options, const AskedPlan& asked,
                                    const planner::Plan& plan,
                                    const std::optional<study::Choice>& choice,
-                                   const std::optional<Served>& served,
                                    const model::Result& predicted) {
   const planner::Objective objective = asked.question.request.objective;
   study::FreeQuestion question{
@@ -90,11 +90,16 @@ study::FreeChanges free_changes_of(const Options& options, const AskedPlan& aske
     const auto& devices = plan.cluster.devices();
     if (std::ranges::find(devices, name, &model::Device::name) == devices.end()) return {};
   }
-  const bool many = served && !served->is_one();
-  if (choice && many && objective == planner::Objective::throughput && asked.chose_master &&
-      asked.question.request.cluster.size() > 1)
-    question.replicas = asked.question;
+  if (choice && may_have_replicas(asked)) question.replicas = asked.question;
   return study::free_changes(question);
+}
+
+bool may_have_replicas(const AskedPlan& asked) {
+  const study::Question& question = asked.question;
+  return asked.any && asked.chose_master && question.served &&
+         question.served->requests.size() > 1 &&
+         question.request.objective == planner::Objective::throughput &&
+         question.request.cluster.size() > 1;
 }
 
 std::vector<std::string> flag_names(const Arguments& arguments) {

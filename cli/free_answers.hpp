@@ -26,9 +26,13 @@ struct AskedPlan {
   planner::SearchEffort::Limits limits{};  // of the whole command; `any` alone
 };
 
-// Returns `limits` of the search, which leave a fifth of the time to free_changes_of().
+// Returns whether replicas are among the changes: of many requests, for their throughput.
+[[nodiscard]] bool may_have_replicas(const AskedPlan& asked);
+
+// Returns `limits` of the search, which leave a fifth of the time, with replicas two, to
+// free_changes_of().
 [[nodiscard]] planner::SearchEffort::Limits without_free_changes(
-    planner::SearchEffort::Limits limits);
+    planner::SearchEffort::Limits limits, bool replicas);
 
 // Returns the free changes of `plan`, the answer to `asked`, whose prediction is `predicted`. After
 // a search of all strategies they take what is left of the time, at least a tenth of it, or a
@@ -36,7 +40,6 @@ struct AskedPlan {
 [[nodiscard]] study::FreeChanges free_changes_of(const Options& options, const AskedPlan& asked,
                                                  const planner::Plan& plan,
                                                  const std::optional<study::Choice>& choice,
-                                                 const std::optional<Served>& served,
                                                  const model::Result& predicted);
 
 // Returns the names of the flags among `arguments`.

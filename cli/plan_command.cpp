@@ -275,8 +275,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const bool prints = show.table() || (show.json && show.file);
   // A question turned round, losses and the two of --sp are answered by searches of their own.
   const bool tries_changes = prints && !goal && !bounded && flags.sp != "auto";
-  const planner::SearchEffort::Limits all_limits = limits;
-  if (any && tries_changes) limits = without_free_changes(limits);
+  const AskedPlan asked_plan{.question = question_of(options, request, formats, reading, served),
+                             .any = any,
+                             .fewest = devices.fewest,
+                             .any_moves = !flags.moves,
+                             .chose_master = !options.has("master"),
+                             .limits = limits};
+  if (any && tries_changes) limits = without_free_changes(limits, may_have_replicas(asked_plan));
   if (any && !scenario.shares.empty()) limits = without_cap_cost(limits);
   if (any) check_streaming_of_any(options, request);
 
@@ -285,12 +290,6 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   std::optional<DropAnswer> drop;
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
   std::optional<planner::DecodeChoice> of_moves;
-  const AskedPlan asked_plan{.question = question_of(options, request, formats, reading, served),
-                             .any = any,
-                             .fewest = devices.fewest,
-                             .any_moves = !flags.moves,
-                             .chose_master = !options.has("master"),
-                             .limits = all_limits};
   const auto answer_for = [&](const planner::Request& asked) {
     if (any) return answer_of_any(options, asked, formats, reading, served, limits, choice);
     if (flags.sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
@@ -348,7 +347,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                     .chunk = served ? served->chunk : 0});
   const model::Result predicted = prints ? predicted_times(plan, served) : model::Result();
   std::optional<study::FreeChanges> free;
-  if (tries_changes) free = free_changes_of(options, asked_plan, plan, choice, served, predicted);
+  if (tries_changes) free = free_changes_of(options, asked_plan, plan, choice, predicted);
   const Found found{.file = file,
                     .served = served,
                     .choice = choice,

@@ -41,7 +41,7 @@ std::vector<Offer> devices(const FreeQuestion& question) {
       try {
         offers.push_back({.what = "without '" + name + "'",
                           .price = Price::nothing,
-                          .price_text = "none: '" + name + "' is left idle",
+                          .price_text = "'" + name + "' is left idle",
                           .ask = on_devices(question.ask, used)});
       } catch (const Error&) {
         // The others do not reach each other.
@@ -54,7 +54,7 @@ std::vector<Offer> devices(const FreeQuestion& question) {
     offers.push_back({.what = "'" + name + "' alone",
                       .price = moves ? Price::privacy : Price::nothing,
                       .price_text = moves ? "'" + name + "' holds the prompt and its answer"
-                                          : "none: the other devices are left idle",
+                                          : "the other devices are left idle",
                       .ask = alone(question.ask, name)});
   }
   return offers;

@@ -12,6 +12,8 @@
 namespace tandem::study {
 namespace {
 
+constexpr double kOfReplicas = 0.7;  // the part of the time that their search may take
+
 using Kinds = std::array<const FreeChangeKind*, 7>;
 
 // The most likely to gain first.
@@ -46,15 +48,16 @@ class Trials {
   }
 
   FreeChanges run() {
-    if (question_->anew) {
-      if (const auto seconds = within_limits([&] { return timed(question_->ask); }))
-        found_.unchanged_s = std::min(found_.planned_s, *seconds);
-    }
+    if (question_->replicas) try_replicas();
     for (const FreeChangeKind* const kind : kinds()) {
       for (Offer& offer : kind->offers(*question_)) try_one(kind->name, std::move(offer));
     }
-    if (question_->replicas) try_replicas();
     std::ranges::stable_sort(found_.tried, is_faster);
+    // What a plan made anew gains by itself is no change's.
+    if (question_->anew && !found_.worth().empty()) {
+      if (const auto seconds = within_limits([&] { return timed(question_->ask); }))
+        found_.unchanged_s = std::min(found_.planned_s, *seconds);
+    }
     return std::move(found_);
   }
 
@@ -93,10 +96,10 @@ class Trials {
   void try_replicas() {
     const std::string name("replicas");
     planner::SearchEffort::Limits left = question_->limits;
-    if (left.seconds) left.seconds = std::max(0.0, *left.seconds - effort_.seconds());
-    if (effort_.ended()) return skip(name);
+    if (left.seconds) left.seconds = *left.seconds * kOfReplicas;
     std::optional<FreeChange> change = replicas_change(*question_->replicas, left);
-    if (change) found_.tried.push_back(std::move(*change));
+    if (change) return found_.tried.push_back(std::move(*change));
+    skip(name);
   }
 
   void skip(std::string_view kind) {
@@ -121,11 +124,12 @@ std::vector<const FreeChange*> FreeChanges::worth() const {
   std::vector<const FreeChange*> all;
   for (const FreeChange& change : tried) {
     if (!change.seconds || gain(change) < kWorthSaying) continue;
-    const bool known = std::ranges::any_of(all, [&](const FreeChange* faster) {
-      return faster->kind == change.kind && faster->price == change.price &&
-             faster->price != Price::quality;
+    const bool outdone = std::ranges::any_of(all, [&](const FreeChange* faster) {
+      if (faster->kind != change.kind) return false;
+      return faster->price == Price::nothing ||
+             (faster->price == change.price && change.price != Price::quality);
     });
-    if (!known) all.push_back(&change);
+    if (!outdone) all.push_back(&change);
   }
   return all;
 }

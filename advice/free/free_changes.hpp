@@ -32,18 +32,19 @@ struct FreeChanges {
   double planned_s = 0.0;
   // The same without a change: of the plan or, if that is faster, of a plan made anew.
   double unchanged_s = 0.0;
-  std::vector<PlanFlag> fixed{};         // flags that all but replicas have
+  std::vector<PlanFlag> fixed{};         // flags that the changes of one plan have
   std::vector<FreeChange> tried{};       // fastest first, impossible ones last
   std::vector<std::string> not_tried{};  // FreeChangeKind::name, for want of time
   // Returns the part of unchanged_s that a possible change saves; negative if it is slower.
   [[nodiscard]] double gain(const FreeChange& change) const;
-  // Returns the changes that gain kWorthSaying or more.
+  // Returns the changes that gain kWorthSaying or more. Of a kind, a change is left out if a faster
+  // one has no price or, but for quality, the same.
   [[nodiscard]] std::vector<const FreeChange*> worth() const;
 };
 
 // Plans each change anew and predicts it, within the question's limits: what is being planned
-// when they are reached is not listed as tried. Of changes of a kind with one price, the fastest
-// counts. The last prediction may exceed the limit by its own time.
+// when they are reached is not listed as tried. The last prediction may exceed the limit by its own
+// time.
 [[nodiscard]] FreeChanges free_changes(const FreeQuestion& question);
 
 }  // namespace tandem::study

@@ -4,6 +4,7 @@
 #include "advice/equal_devices.hpp"
 #include "advice/free/free_change.hpp"
 #include "advice/settings.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::study {
 namespace {
@@ -11,7 +12,10 @@ namespace {
 std::vector<Offer> masters(const FreeQuestion& question) {
   std::vector<Offer> offers;
   const planner::Request& request = question.ask.request;
-  if (question.chose_master || request.cluster.size() < 2) return offers;
+  // Another device that computes everything is a change of devices.
+  if (question.chose_master || request.cluster.size() < 2 ||
+      planner::find_strategy(request.strategy).sharding.is_local())
+    return offers;
   const std::vector<model::DeviceIndex> first = first_equals(request.cluster, profiles_of(request));
   std::vector<bool> tried(first.size(), false);
   tried[static_cast<std::size_t>(first[static_cast<std::size_t>(planner::master_of(request))])] =

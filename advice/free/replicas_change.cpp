@@ -19,6 +19,7 @@ std::optional<FreeChange> replicas_change(const Question& question,
   try {
     choice = choose_replicas({.question = std::move(asked),
                               .rule = &planner::find_dispatch("least-work"),
+                              .least = 2,
                               .limits = limits});
   } catch (const Error&) {
     return std::nullopt;

@@ -34,7 +34,9 @@ std::string own_flags(const FreeChanges& changes, const FreeChange& change) {
 }
 
 bool has_fixed(const FreeChanges& changes, const FreeChange& change) {
-  return change.flags.size() > 1 || changes.fixed.empty() || change.kind != "replicas";
+  return std::ranges::any_of(change.flags, [&](const PlanFlag& flag) {
+    return std::ranges::find(changes.fixed, flag) != changes.fixed.end();
+  });
 }
 
 // The flags of the command that `change` replaces, or that must go.
@@ -84,12 +86,17 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-// The changes that were possible and gain too little, with what they do.
-std::vector<std::string> in_vain(const FreeChanges& changes, const FreeWords& words) {
+// The fastest change of each kind that gains too little.
+std::vector<std::string> in_vain(const FreeChanges& changes,
+                                 const std::vector<const FreeChange*>& worth,
+                                 const FreeWords& words) {
   std::vector<std::string> all;
+  std::vector<std::string_view> known;
+  for (const FreeChange* const change : worth) known.push_back(change->kind);
   for (const FreeChange& change : changes.tried) {
-    if (change.seconds && changes.gain(change) < study::kWorthSaying)
-      all.push_back(own_flags(changes, change) + " (" + gain_text(changes, change, words) + ")");
+    if (!change.seconds || std::ranges::find(known, change.kind) != known.end()) continue;
+    known.push_back(change.kind);
+    all.push_back(own_flags(changes, change) + " (" + gain_text(changes, change, words) + ")");
   }
   return all;
 }
@@ -97,21 +104,19 @@ std::vector<std::string> in_vain(const FreeChanges& changes, const FreeWords& wo
 void print_worth(const FreeChanges& changes, const std::vector<const FreeChange*>& worth,
                  const FreeWords& words, std::ostream& out) {
   out << "Free changes, each made by adding its flags to " << words.command << ":\n";
-  model::Table table({"flags", "predicted", "gain", "price"});
   bool fixed = false;
-  std::vector<std::string> gone;
   for (const FreeChange* const change : worth) {
-    table.add({own_flags(changes, *change),
-               (change->at_least ? "at least " : "") + value_text(words, *change->seconds),
-               gain_text(changes, *change, words), change->price_text});
-    fixed |= has_fixed(changes, *change) && !changes.fixed.empty();
-    for (std::string& name : replaced(*change, words)) {
-      if (std::ranges::find(gone, name) == gone.end()) gone.push_back(std::move(name));
-    }
+    out << "  " << own_flags(changes, *change) << ": " << (change->at_least ? "at least " : "")
+        << value_text(words, *change->seconds) << ", " << gain_text(changes, *change, words);
+    if (change->price == study::Price::nothing)
+      out << "; no price: " << change->price_text << '\n';
+    else
+      out << "; price in " << to_string(change->price) << ": " << change->price_text << '\n';
+    fixed |= has_fixed(changes, *change);
+    if (const std::vector<std::string> gone = replaced(*change, words); !gone.empty())
+      out << "    in place of " << joined(gone) << '\n';
   }
-  table.print(out);
-  if (fixed) out << "and what fixes the rest of this plan: " << text_of(changes.fixed) << '\n';
-  if (!gone.empty()) out << "in place of " << joined(gone) << '\n';
+  if (fixed) out << "  with what fixes the rest of this plan: " << text_of(changes.fixed) << '\n';
 }
 
 }  // namespace
@@ -119,7 +124,7 @@ void print_worth(const FreeChanges& changes, const std::vector<const FreeChange*
 void print_free(const FreeChanges& changes, const FreeWords& words, std::ostream& out) {
   const std::vector<const FreeChange*> worth = changes.worth();
   if (!worth.empty()) print_worth(changes, worth, words, out);
-  if (const std::vector<std::string> small = in_vain(changes, words); !small.empty())
+  if (const std::vector<std::string> small = in_vain(changes, worth, words); !small.empty())
     out << (worth.empty() ? "No free change gains 1%: " : "Less than 1%: ") << joined(small)
         << ".\n";
   if (!changes.not_tried.empty())
