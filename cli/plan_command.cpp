@@ -275,12 +275,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const bool prints = show.table() || (show.json && show.file);
   // A question turned round, losses and the two of --sp are answered by searches of their own.
   const bool tries_changes = prints && !goal && !bounded && flags.sp != "auto";
-  const AskedPlan asked_plan{.question = question_of(options, request, formats, reading, served),
-                             .any = any,
-                             .fewest = devices.fewest,
-                             .any_moves = !flags.moves,
-                             .chose_master = !options.has("master"),
-                             .limits = limits};
+  AskedPlan asked_plan{.question = question_of(options, request, formats, reading, served),
+                       .any = any,
+                       .fewest = devices.fewest,
+                       .any_moves = !flags.moves,
+                       .chose_master = !options.has("master"),
+                       .limits = limits};
+  if (!any && served) asked_plan.question.served->policy = served->policy;
   if (any && tries_changes) limits = without_free_changes(limits, may_have_replicas(asked_plan));
   if (any && !scenario.shares.empty()) limits = without_cap_cost(limits);
   if (any) check_streaming_of_any(options, request);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/base/word_list.hpp"
 #include "planner/search/device_choice.hpp"
+#include "planner/search/group_search.hpp"
 #include "planner/search/request_checks.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
@@ -53,6 +53,23 @@ std::string possible_sums(const std::string& sums, const Request& request) {
   return comma == std::string::npos ? found.prompt : found.prompt + "," + found.decode;
 }
 
+// Keeps the groups of the devices that `ask` has; without one of several devices they sum nothing.
+void keep_groups(Ask& ask) {
+  Request& request = ask.request;
+  if (request.groups != planner::kAutoPartition) {
+    request.groups = groups_on(request.groups, request.cluster);
+    ask.set("groups", request.groups);
+  }
+  if (planner::has_group(
+          planner::parse_groups(request.groups, request.cluster, planner::master_of(request))))
+    return;
+  request.groups.clear();
+  request.group_strategy.clear();
+  request.allreduce.reset();
+  request.tiles.reset();
+  ask.leave_out({"groups", "group-strategy", "allreduce", "tiles"});
+}
+
 }  // namespace
 
 Ask on_devices(Ask ask, const std::vector<bool>& used) {
@@ -62,10 +79,7 @@ Ask on_devices(Ask ask, const std::vector<bool>& used) {
   request = planner::for_devices(std::move(request), used);
   ask.set("devices", names_of(request.cluster));
   request.gather_weights = request.gather_weights && planner::can_gather(request.cluster);
-  if (!request.groups.empty() && request.groups != planner::kAutoPartition) {
-    request.groups = groups_on(request.groups, request.cluster);
-    ask.set("groups", request.groups);
-  }
+  if (!request.groups.empty()) keep_groups(ask);
   if (request.partition.find(':') != std::string::npos) {
     request.partition = std::string(planner::kAutoPartition);
     ask.leave_out({"partition"});

@@ -96,7 +96,9 @@ std::vector<std::string> in_vain(const FreeChanges& changes,
   for (const FreeChange& change : changes.tried) {
     if (!change.seconds || std::ranges::find(known, change.kind) != known.end()) continue;
     known.push_back(change.kind);
-    all.push_back(own_flags(changes, change) + " (" + gain_text(changes, change, words) + ")");
+    all.push_back(own_flags(changes, change) + " (" + value_text(words, *change.seconds) + ", " +
+                  gain_text(changes, change, words) +
+                  (changes.gain(change) > 0.0 ? "; " + change.price_text : "") + ")");
   }
   return all;
 }
@@ -116,7 +118,7 @@ void print_worth(const FreeChanges& changes, const std::vector<const FreeChange*
     if (const std::vector<std::string> gone = replaced(*change, words); !gone.empty())
       out << "    in place of " << joined(gone) << '\n';
   }
-  if (fixed) out << "  with what fixes the rest of this plan: " << text_of(changes.fixed) << '\n';
+  if (fixed) out << "  with what else fixes this plan: " << text_of(changes.fixed) << '\n';
 }
 
 }  // namespace
@@ -125,8 +127,8 @@ void print_free(const FreeChanges& changes, const FreeWords& words, std::ostream
   const std::vector<const FreeChange*> worth = changes.worth();
   if (!worth.empty()) print_worth(changes, worth, words, out);
   if (const std::vector<std::string> small = in_vain(changes, worth, words); !small.empty())
-    out << (worth.empty() ? "No free change gains 1%: " : "Less than 1%: ") << joined(small)
-        << ".\n";
+    out << (worth.empty() ? "No free change gains 1%: " : "Free changes that gain less than 1%: ")
+        << joined(small) << ".\n";
   if (!changes.not_tried.empty())
     out << "Not tried within the time: " << joined(changes.not_tried) << ".\n";
 }
