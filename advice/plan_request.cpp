@@ -79,15 +79,14 @@ planner::Request request_of(const planner::Plan& plan, const Scene& scene,
 Ask ask_of(const planner::Plan& plan, const ServedWorkload* served, const Scene& scene,
            planner::Evaluator evaluate) {
   Ask ask{.request = request_of(plan, scene, std::move(evaluate))};
-  if (served == nullptr || is_one_in_chunks(*served)) {
-    // Reserved for the chunks that the plan has now.
-    if (served != nullptr) ask.request.capacity = {};
-    ask.prompt.best = !reads_whole(ask.request);
+  if (served == nullptr) return ask;
+  if (is_one_in_chunks(*served)) {
+    ask.request.capacity = {};  // reserved for the shares that the plan has now
+    ask.prompt.rows = served->chunk;
     return ask;
   }
   ask.served = *served;
   if (!planner::sharding_of(plan).splits_layers()) ask.served->steps = 0;
-  ask.best_chunk = planner::serves(*served->policy, 0);
   return ask;
 }
 

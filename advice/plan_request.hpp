@@ -32,8 +32,8 @@ struct Scene {
 [[nodiscard]] planner::Request request_of(const planner::Plan& plan, const Scene& scene,
                                           planner::Evaluator evaluate);
 
-// Returns what asks for that request: for `served` by its policy (null: one request), in the chunks
-// that are found best. It has no flags.
+// Returns what asks for that request: for `served` by its policy and in its chunks (null: one
+// request, whose prompt is read whole). It has no flags.
 [[nodiscard]] Ask ask_of(const planner::Plan& plan, const ServedWorkload* served,
                          const Scene& scene, planner::Evaluator evaluate);
 

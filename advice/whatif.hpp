@@ -38,8 +38,8 @@ struct WhatIf {
 // mean time of its requests from arrival to end, after each of these changes, one at a time:
 // a second device equal to one, on links of its own if that has such; a device with twice the
 // speed, the memory or the disk bandwidth; a link, or all links, with twice the bandwidth or half
-// the latency. Strategy, collectives and tiles stay the plan's; a composition for which a change
-// leaves no groups becomes auto. Shares, chunks, windows (if the plan streams weights) and rounds
+// the latency. Strategy, collectives, tiles and chunks stay the plan's; a composition for which a
+// change leaves no groups becomes auto. Shares, windows (if the plan streams weights) and rounds
 // (if it has several) are made anew as by `tandem plan`, or kept if that is faster. A second device
 // joins the group of the first. Reports each finished change to `progress`. Throws Error as the
 // evaluators do.

@@ -107,7 +107,7 @@ void print(const Answered& answered, std::ostream& out) {
       << (served ? to_text(*served) : to_text(plan.workload)) << ": a request takes "
       << to_text(model::Seconds{bought.planned_s}) << (served ? " on average\n" : "\n");
   if (bought.unchanged_s < bought.planned_s * (1.0 - kWorthSaying))
-    out << "planned anew, with shares and chunks by predicted time, "
+    out << "planned anew, with shares by predicted time, "
         << to_text(model::Seconds{bought.unchanged_s}) << " without any change\n";
   print_free(free, answered.words(), out);
   const WhatIfChange* best = bought.changes.empty() ? nullptr : &bought.changes.front();

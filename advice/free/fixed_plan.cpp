@@ -143,9 +143,9 @@ Ask fixed_plan(const Plan& plan, const ServedWorkload* served, const planner::Ev
   if (request.head == planner::HeadPlacement::split) ask.set("head", "split");
   if (request.candidates > 0) ask.set("candidates", std::to_string(request.candidates));
   if (plan.release == model::ReleaseRule::late) ask.set("release", "late");
-  if (!ask.served) return ask;
-  if (!ask.best_chunk) ask.set("chunk", std::to_string(served->chunk));
-  ask.set("policy", std::string(served->policy->name));
+  const std::int64_t chunk = served == nullptr ? 0 : served->chunk;
+  if (!reads_whole(request)) ask.set("chunk", chunk > 0 ? std::to_string(chunk) : "whole");
+  if (ask.served) ask.set("policy", std::string(served->policy->name));
   return ask;
 }
 

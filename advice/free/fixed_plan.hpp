@@ -11,9 +11,9 @@ namespace tandem::study {
 // flags are added to those of the command, which has `--strategy auto`.
 [[nodiscard]] Ask fixed_plan(const Question& asked, const Contender& chosen);
 
-// Returns the same for a plan in a file, whose workload `served` (null: one request) and chunks
-// are searched as `tandem plan` does. Its flags are added to those that name platform, model,
-// weights, lengths and requests. `evaluate` compares shares.
+// Returns the same for a plan in a file and its workload `served` (null: one request), whose chunks
+// stay. Its flags are added to those that name platform, model, weights, lengths and requests.
+// `evaluate` compares shares.
 [[nodiscard]] Ask fixed_plan(const planner::Plan& plan, const ServedWorkload* served,
                              const planner::Evaluator& evaluate);
 

@@ -50,7 +50,7 @@ std::vector<std::string> replaced(const FreeChange& change, const FreeWords& wor
   return names;
 }
 
-std::string percent(double part) {
+std::string size_of_gain(double part) {
   const double size = 100.0 * std::abs(part);
   return model::fixed(size, size < 9.95 ? 1 : 0) + "%";
 }
@@ -76,8 +76,9 @@ std::string gain_text(const FreeChanges& changes, const FreeChange& change,
                       const FreeWords& words) {
   const double gain = changes.gain(change);
   if (words.objective != Objective::throughput)
-    return percent(gain) + (gain < 0.0 ? " more" : " less");
-  return percent(changes.unchanged_s / *change.seconds - 1.0) + (gain < 0.0 ? " less" : " more");
+    return size_of_gain(gain) + (gain < 0.0 ? " more" : " less");
+  return size_of_gain(changes.unchanged_s / *change.seconds - 1.0) +
+         (gain < 0.0 ? " less" : " more");
 }
 
 std::string joined(const std::vector<std::string>& parts) {
