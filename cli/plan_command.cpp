@@ -348,7 +348,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                     .chunk = served ? served->chunk : 0});
   const model::Result predicted = prints ? predicted_times(plan, served) : model::Result();
   std::optional<study::FreeChanges> free;
-  if (tries_changes) free = free_changes_of(options, asked_plan, plan, choice, predicted);
+  if (tries_changes && !(choice && choice->interrupted))
+    free = free_changes_of(options, asked_plan, plan, choice, predicted);
   const Found found{.file = file,
                     .served = served,
                     .choice = choice,
