@@ -33,8 +33,10 @@ using planner::Strategy;
 constexpr double kWorthIt = 1.0 - 1e-3;
 constexpr double kEqualTimes = 1.0 - 1e-9;  // less is rounding
 constexpr double kHardlySlower = 1.0 / 1.3;
-// Upper limit of the time saved by shares made for tiles, or by better parts.
+// Upper limit of the time saved by shares made for tiles.
 constexpr double kSavedByTiles = 1.0 - 0.1;
+// And by better parts, as far as was seen.
+constexpr double kSavedByParts = 1.0 - 0.4;
 constexpr std::size_t kMostPromising = 5;
 // Planning in full shortens a rough plan by less than this.
 constexpr double kHopeless = 1.0 / 4.0;
@@ -127,9 +129,16 @@ class Search {
       consider(for_tiles(question_, setting, tiles));
   }
 
-  // Seeks better parts where that may change the best of all strategies, whose time is `least`.
+  // Seeks better parts, with each master, where that may change the best of all strategies, whose
+  // time is `least`.
   void refine_parts(double least) {
-    if (best_ && seconds() * kSavedByTiles <= least) consider(for_parts(question_, *best_));
+    if (!best_ || seconds() * kSavedByParts > least) return;
+    Setting setting = *best_;
+    for (const DeviceIndex master : moves_.masters()) {
+      if (!setting.used[static_cast<std::size_t>(master)]) continue;
+      setting.master = master;
+      consider(for_parts(question_, setting));
+    }
   }
 
   // Evaluates each unused device added to the best plan; one of several equal devices.

@@ -50,10 +50,16 @@ std::vector<Request> with_balanced(const Request& request) {
   return both;
 }
 
-// The best plan in chunks of a pipeline, whose length is found, with `steps` in flight.
+// The best plan in chunks of a pipeline, whose length is found, with `steps` in flight. Few layers
+// may be balanced better than either request has them: then equal numbers are tried, too.
 std::optional<PromptPlan> searched(const Request& request, std::int64_t steps) {
   std::optional<PromptPlan> best;
-  for (const Request& one : with_balanced(request)) {
+  std::vector<Request> tried = with_balanced(request);
+  if (tried.size() > 1 && request.groups.empty()) {
+    tried.push_back(request);
+    tried.back().partition = "equal";
+  }
+  for (const Request& one : tried) {
     if (best && planner::search_ended()) break;
     try {
       auto made = planner::make_chunked_plan(one, one_of(request.workload), policy(), steps);

@@ -39,6 +39,12 @@ class Bench:
                              "ignore_eos": True}) for i, (ids, count) in enumerate(requests)]
         (self.folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
 
+    def write_lengths(self, name, prompts, count):
+        """The same for predictions, which know no answers: each prompt is the beginning of one text."""
+        lines = [json.dumps({"id": f"{name}{i + 1}", "arrival_s": 0, "prompt_tokens": prompt, "new_tokens": count,
+                             "prefix": [{"group": name, "tokens": prompt + count}]}) for i, prompt in enumerate(prompts)]
+        (self.folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+
     def answer(self, ids, count):
         """The tokens that follow."""
         self.write("one", [(ids, count)])
@@ -69,6 +75,20 @@ def show_system(bench):
                   f"  {sum(firsts) / 8:5.2f}  {max(firsts):5.2f}  {max(one['end_s'] for one in result['requests']):5.2f} s")
 
 
+def show_predicted_chat(bench):
+    prompts = [1064 + 80 * turn for turn in range(10)]
+    bench.write_lengths("chat", prompts, 16)
+    off = bench.run("chat", "sequential", "off", "whole", "simulate")["requests"]
+    on = bench.run("chat", "sequential", "on", "whole", "simulate")["requests"]
+    bench.write_lengths("alone", [64], 16)
+    alone = first_token(bench.run("alone", "sequential", "off", "whole", "simulate")["requests"][0]) * 1e3
+    print(f"\nthe chat, predicted; first token, ms; 64 tokens alone take {alone:.1f}")
+    print("turn   prompt   cached   off     on")
+    for i, prompt in enumerate(prompts):
+        print(f"{i + 1:4}   {prompt:6}   {on[i]['cached_tokens']:6}  {first_token(off[i]) * 1e3:4.0f}"
+              f"  {first_token(on[i]) * 1e3:5.1f}")
+
+
 def show_chat(bench):
     text, turns = draw(1000), []
     for _ in range(10):
@@ -92,6 +112,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(folder))
         show_system(bench)
+        show_predicted_chat(bench)
         show_chat(bench)
 
 

@@ -39,16 +39,16 @@ Syntax serve_syntax() {
           "alone in the memory that is available now. Exit code 3, with the reason, if that is\n"
           "too little.",
       .positionals = {"[plan.json]"},
-      .flags = {
-          {"listen", "HOST:PORT",
-           "where to listen; other addresses than 127.0.0.1 or ::1 need --token and "
-           "--tls-cert; port 0: any free one [127.0.0.1:8080]"},
-          {"token", "FILE", "what clients must send as 'Authorization: Bearer TOKEN'"},
-          {"tls-cert", "FILE", "TLS with this certificate chain, PEM"},
-          {"tls-key", "FILE", "its private key, PEM without a passphrase"},
-          {"allow-host", "NAME",
-           "a name or address by which clients may ask, besides localhost and --listen", true},
-          {"queue", "N", "requests that may wait for others; more are refused [64]"}}};
+      .flags = {{"listen", "HOST:PORT",
+                 "where to listen; other addresses than 127.0.0.1 or ::1 need --token and "
+                 "--tls-cert; port 0: any free one [127.0.0.1:8080]"},
+                {"token", "FILE", "what clients must send as 'Authorization: Bearer TOKEN'"},
+                {"tls-cert", "FILE", "TLS with this certificate chain, PEM"},
+                {"tls-key", "FILE", "its private key, PEM without a passphrase"},
+                {"allow-host", "NAME",
+                 "a name or address by which clients may ask in addition to localhost and --listen",
+                 true},
+                {"queue", "N", "requests that may wait for others; more are refused [64]"}}};
   const std::vector<Flag> more = service_flags();
   syntax.flags.insert(syntax.flags.begin() + 5, more.begin(), more.end());
   return syntax;

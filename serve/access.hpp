@@ -17,7 +17,7 @@ namespace tandem::serve {
 // Returns the host of a Host header ("[::1]:8080" gives "::1"); empty if it is malformed.
 [[nodiscard]] std::string host_of(std::string_view header);
 
-// The hosts by which this server may be asked, besides loopback.
+// The hosts by which this server may be asked in addition to loopback.
 struct OwnHosts {
   std::string listening{};           // the host that is listened on
   std::vector<std::string> names{};  // further ones

@@ -107,7 +107,7 @@ bool ApiService::refuses(const HttpHead& head, HttpAnswer& refusal) {
     refusal = error_answer(error);
     return true;
   };
-  static const std::string kOwn =
+  static constexpr const char* kOwn =
       "', expected localhost, the address that is listened on or a name that '--allow-host' has";
   if (!is_own_host(head.host, options_.hosts))
     return refused(ApiError(403, "Host '" + model::printable(head.host, 100) + kOwn));

@@ -13,16 +13,17 @@ namespace tandem::cli {
 // The flag of commands that serve requests as they come, and of those with workloads.
 inline constexpr Flag kLivePrefixFlag{
     .name = "prefix-cache",
-    .value = "on|off",
+    .value = "STATE",
     .help =
         "on: the caches of ended requests are kept, and a prompt is read from where it differs "
-        "from all earlier ones [on]"};
+        "from all earlier ones; off: it is read whole [on]"};
 inline constexpr Flag kPrefixFlag{
     .name = "prefix-cache",
-    .value = "on|off",
+    .value = "STATE",
     .help =
         "on: the caches of ended requests are kept, and a prompt is read from where it differs "
-        "from all earlier ones [on if the workload states prefixes, else off]"};
+        "from all earlier ones; off: it is read whole [on if the workload states prefixes, "
+        "else off]"};
 
 // Whether the flag asks for sharing, which requires the tokens of a workload's prompts.
 [[nodiscard]] bool asks_for_prefixes(const Options& options);

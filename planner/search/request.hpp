@@ -58,8 +58,8 @@ struct Request {
   // A collective, or auto: the fastest by `evaluate`; "PROMPT,DECODE" for one of each. None given:
   // the strategy's default.
   std::optional<std::string> allreduce{};
-  // The number of tiles, if the strategy supports them; none given: the fastest of 0, 1, 2 and 4 by
-  // `evaluate`.
+  // The number of tiles, if the strategy supports them; none given: the fastest of those of
+  // tiles_axis() by `evaluate`.
   std::optional<std::int32_t> tiles{};
   DecodeMoves decode_moves = DecodeMoves::queries;  // of those that the strategy supports
   TokenFfn token_ffn = TokenFfn::owner;

@@ -13,7 +13,7 @@ namespace {
 // Bounds of the index: of its sequences, and of its tokens beside the positions of the cache.
 constexpr std::size_t kMostKept = 1024;
 constexpr std::int64_t kTokensPerPosition = 16;
-// A step has no more operations than can be announced: besides forks, one for each sequence that
+// A step has no more operations than can be announced: beside forks, one for each sequence that
 // has ended or is evicted.
 constexpr std::size_t kMostForked = 2048;
 

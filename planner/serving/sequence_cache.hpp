@@ -17,7 +17,7 @@ namespace tandem::planner {
 // Admission reserves whole blocks for a request's limit, but counts a block that several active
 // requests share only once. Kept sequences use blocks that no active request needs: the least
 // recently used are freed when a step needs more blocks than are free. With all of them freed every
-// active request has what is reserved for it, so keeping delays nobody.
+// active request has what is reserved for it, so keeping delays no request.
 //
 // Operations are collected until the next step; all devices execute them in the same order.
 class SequenceCache {
@@ -37,7 +37,7 @@ class SequenceCache {
 
   // Returns the positions that active sequences have reserved: whole blocks, shared ones once.
   [[nodiscard]] std::int64_t reserved() const;
-  // Returns the positions that a request of up to `positions` reserves besides.
+  // Returns the positions that a request of up to `positions` reserves in addition.
   [[nodiscard]] std::int64_t needs(std::int64_t positions,
                                    std::span<const std::int32_t> prompt) const;
 

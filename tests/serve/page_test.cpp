@@ -179,8 +179,7 @@ TEST_CASE("serve/page: emulated time that passes more slowly is taken out") {
 }
 
 TEST_CASE("serve/page: a prediction that fails gives its reason") {
-  ClusterBoard board(tiny_plan(), kFacts,
-                     {.predict = [](std::int64_t, std::int64_t) -> RequestTimes {
+  ClusterBoard board(tiny_plan(), kFacts, {.predict = [](const RequestTimes&) -> RequestTimes {
                        throw std::runtime_error("too long");
                      }});
   const json all = asked_until(

@@ -11,6 +11,7 @@
 
 #include "model/cluster/cluster_edit.hpp"
 #include "model/graph/conflicts.hpp"
+#include "planner/search/search.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "tests/planner/planner_fixture.hpp"
 
