@@ -58,9 +58,14 @@ std::size_t check_changes(const Kitchen& bench, const std::string& flags) {
     if (change.at("seconds").is_null() || own.starts_with("--replicas")) continue;
     const Json made = planned(bench, changed(command, change));
     const double seconds = change.at("seconds").get<double>();
-    // One device has no objective, so its plan for many requests states their mean time.
-    const Json& rate = made.at("predicted").at("throughput_tokens_per_s");
-    const double made_s = made.at("free_changes").at("planned_s").get<double>();
+    // One device has no objective, so its plan states the time of a request, or requests' mean.
+    const Json& predicted = made.at("predicted");
+    double made_s = made.at("free_changes").at("planned_s").get<double>();
+    if (flags.find("objective ttft") != std::string::npos)
+      made_s = predicted.at("ttft_s").get<double>();
+    if (flags.find("objective latency") != std::string::npos)
+      made_s = predicted.at("token_latency_s").at("mean").get<double>();
+    const Json& rate = predicted.at("throughput_tokens_per_s");
     const bool same =
         made_s == doctest::Approx(seconds).epsilon(1e-3) ||
         (rate.is_number() && 1.0 / rate.get<double>() == doctest::Approx(seconds).epsilon(1e-3));
