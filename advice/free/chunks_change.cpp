@@ -15,7 +15,7 @@ std::vector<Offer> chunks(const FreeQuestion& question) {
   if (ask.served && !planner::serves(*ask.served->policy, 0)) return {};
   Offer offer{.what = "prompts in the best chunks",
               .price = Price::nothing,
-              .price_text = "devices work on several chunks at once",
+              .price_text = "prompts are read in the chunks that are best",
               .ask = ask};
   offer.ask.prompt.best = true;
   offer.ask.best_chunk = ask.served.has_value();
