@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "advice/first_line.hpp"
+#include "advice/one_strategy.hpp"
 #include "model/base/error.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -63,6 +64,22 @@ double planned_seconds(const Ask& ask, const PlanClock& clock) {
                                              served.chunk, served.steps));
   }
   return clock(*plan, &served);
+}
+
+double searched_seconds(const Ask& ask, const PlanClock& clock, planner::SearchEffort& effort) {
+  auto made = plan_strategy({.request = ask.request,
+                             .keeps_axes = true,
+                             .served = ask.served,
+                             .best_chunk = ask.best_chunk,
+                             .prompt = ask.prompt,
+                             .effort = &effort});
+  if (const auto* const no = std::get_if<Infeasible>(&made)) throw Error(first_line(no->reason));
+  const auto& found = std::get<Contender>(made);
+  if (!ask.served && found.chunk == 0) return clock(found.plan, nullptr);
+  ServedWorkload served =
+      ask.served ? *ask.served : one_in_chunks(ask.request.workload, found.chunk);
+  served.chunk = found.chunk;
+  return clock(found.plan, &served);
 }
 
 }  // namespace tandem::study

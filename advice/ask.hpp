@@ -11,6 +11,7 @@
 
 #include "advice/prediction.hpp"
 #include "advice/prompt_chunks.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/search/request.hpp"
 
 namespace tandem::study {
@@ -44,8 +45,14 @@ struct Ask {
 // Returns the seconds of a plan that counts, of its own request (null) or of `served`.
 using PlanClock = std::function<double(const planner::Plan& plan, const ServedWorkload* served)>;
 
-// Returns the time of the plan that `ask` is answered with, by `clock`. Throws Error with the
-// reason, one line, if there is none.
+// Returns the time, by `clock`, of the plan of what `ask` names, whose open axes are closed. Throws
+// Error with the reason, one line, if there is none.
 [[nodiscard]] double planned_seconds(const Ask& ask, const PlanClock& clock);
+
+// Returns the same of the plan that `tandem plan` answers `ask` with, which also searches what is
+// left open (plan_strategy), by this thread's search: what it finds once `effort` has ended may be
+// cut.
+[[nodiscard]] double searched_seconds(const Ask& ask, const PlanClock& clock,
+                                      planner::SearchEffort& effort);
 
 }  // namespace tandem::study

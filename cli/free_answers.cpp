@@ -24,7 +24,8 @@ planner::SearchEffort::Limits limits_of(const AskedPlan& asked,
 }
 
 // What is asked of one strategy, named by flags.
-study::Ask named(const AskedPlan& asked, const planner::Plan& plan) {
+study::Ask named(const AskedPlan& asked, const planner::Plan& plan,
+                 const std::optional<study::Choice>& choice) {
   const study::Question& question = asked.question;
   study::Ask ask{.request = question.request,
                  .prompt = question.prompt,
@@ -34,7 +35,7 @@ study::Ask named(const AskedPlan& asked, const planner::Plan& plan) {
     ask.request.decode_moves = plan.decode_moves;
     ask.set("decode-moves", std::string(to_string(plan.decode_moves)));
   }
-  if (!asked.fewest) return ask;
+  if (!asked.fewest && !asked.searched) return ask;
   std::vector<bool> used;
   std::string names;
   for (const model::Device& device : ask.request.cluster.devices()) {
@@ -46,6 +47,10 @@ study::Ask named(const AskedPlan& asked, const planner::Plan& plan) {
   ask.request.master = plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name;
   ask.set("devices", names);
   ask.set("master", ask.request.master);
+  ask.leave_out({"seconds", "evaluations"});
+  if (!choice || !ask.served) return ask;
+  ask.served->policy = choice->contenders.front().policy;
+  ask.set("policy", std::string(ask.served->policy->name));
   return ask;
 }
 
@@ -73,11 +78,11 @@ study::FreeChanges free_changes_of(const Options& options, const AskedPlan& aske
                                    const model::Result& predicted) {
   const planner::Objective objective = asked.question.request.objective;
   study::FreeQuestion question{
-      .ask = choice ? study::fixed_plan(asked.question, choice->contenders.front())
-                    : named(asked, plan),
+      .ask = asked.any ? study::fixed_plan(asked.question, choice->contenders.front())
+                       : named(asked, plan, choice),
       .plan = &plan,
       .planned_s = planner::service_time(predicted, objective),
-      .anew = choice.has_value(),
+      .anew = choice.has_value() || asked.any_moves,
       .chose_devices = choice.has_value() || asked.fewest,
       .chose_master = choice.has_value() && asked.chose_master,
       .named = named_devices(options),

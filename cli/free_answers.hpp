@@ -21,9 +21,10 @@ struct AskedPlan {
   study::Question question;  // without an effort
   bool any = false;          // strategy
   bool fewest = false;       // devices
+  bool searched = false;     // devices
   bool any_moves = false;    // of new tokens' keys and values
   bool chose_master = false;
-  planner::SearchEffort::Limits limits{};  // of the whole command; `any` alone
+  planner::SearchEffort::Limits limits{};  // of the whole command; `searched` alone
 };
 
 // Returns whether replicas are among the changes: of many requests, for their throughput.
@@ -35,7 +36,7 @@ struct AskedPlan {
     planner::SearchEffort::Limits limits, bool replicas);
 
 // Returns the free changes of `plan`, the answer to `asked`, whose prediction is `predicted`. After
-// a search of all strategies they take what is left of the time, at least a tenth of it, or a
+// a search of devices they take what is left of the time, at least a tenth of it, or a
 // quarter as many evaluations; else ten seconds.
 [[nodiscard]] study::FreeChanges free_changes_of(const Options& options, const AskedPlan& asked,
                                                  const planner::Plan& plan,

@@ -253,11 +253,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   AskedPlan asked_plan{.question = question_of(options, request, formats, reading, served),
                        .any = any,
                        .fewest = devices.fewest,
+                       .searched = devices.searched,
                        .any_moves = !flags.moves,
                        .chose_master = !options.has("master"),
                        .limits = limits};
   if (!any && served) asked_plan.question.served->policy = served->policy;
-  if (any && tries_changes) limits = without_free_changes(limits, may_have_replicas(asked_plan));
+  if (devices.searched && tries_changes)
+    limits = without_free_changes(limits, may_have_replicas(asked_plan));
   if (devices.searched && !scenario.shares.empty()) limits = without_cap_cost(limits);
   if (any) check_streaming_of_any(options, request);
 

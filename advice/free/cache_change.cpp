@@ -3,9 +3,20 @@
 #include <utility>
 
 #include "advice/free/free_change.hpp"
+#include "model/base/error.hpp"
 
 namespace tandem::study {
 namespace {
+
+bool has_whole_blocks(model::Transformer transformer, model::CacheFormat format) {
+  transformer.cache = format;
+  try {
+    transformer.validate();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 std::vector<Offer> caches(const FreeQuestion& question) {
   std::vector<Offer> offers;
@@ -15,6 +26,7 @@ std::vector<Offer> caches(const FreeQuestion& question) {
   auto format = std::ranges::find(model::kCacheFormats, plan.model.cache);
   if (format != model::kCacheFormats.end()) ++format;
   for (; format != model::kCacheFormats.end(); ++format) {
+    if (!has_whole_blocks(plan.model, *format)) continue;
     const std::string name(to_string(*format));
     Offer offer{
         .what = "keys and values in " + name,

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "advice/free/other_devices.hpp"
 #include "advice/plan_request.hpp"
 #include "model/transformer/format_choice.hpp"
 #include "planner/search/default_types.hpp"
@@ -41,10 +42,13 @@ std::string_view flag_of(planner::TokenFfn ffn) {
   return "auto";
 }
 
-// Adds the flags of what `ask.request` has of `plan`. `several`: the platform has more devices.
+// Fixes by flags what `ask.request` has of `plan`, and leaves open what `tandem plan` searches
+// without a flag: parts, rounds of stages and weights that are not gathered. `several`: the
+// platform has more devices.
 void add_flags(Ask& ask, const Plan& plan, bool several) {
-  const Request& request = ask.request;
+  Request& request = ask.request;
   const Sharding& sharding = planner::sharding_of(plan);
+  request.open_axes = {.parts = true};
   ask.set("strategy", plan.strategy);
   if (several) {
     std::string names;
@@ -54,16 +58,24 @@ void add_flags(Ask& ask, const Plan& plan, bool several) {
   }
   if (plan.master != 0)
     ask.set("master", plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name);
-  if (!request.groups.empty()) ask.set("groups", request.groups);
+  if (sharding.splits_layers()) {
+    ask.set("groups", request.groups.empty() ? "none" : request.groups);
+    if (request.groups.empty()) request.rounds.reset();
+    if (!request.groups.empty() && !request.rounds) ask.set("rounds", "auto");
+  }
   if (!request.group_strategy.empty()) ask.set("group-strategy", request.group_strategy);
-  if (!request.rounds) ask.set("rounds", "auto");
   const bool sums = (sharding.has_collective() || !request.groups.empty()) && request.allreduce &&
                     (!sharding.shares_token_ffn() || request.token_ffn != planner::TokenFfn::owner);
-  if (sums) ask.set("allreduce", *request.allreduce);
+  if (sums)
+    ask.set("allreduce", *request.allreduce);
+  else
+    open_sums(request);
   if (request.tiles) ask.set("tiles", std::to_string(*request.tiles));
-  if (request.decode_moves != planner::DecodeMoves::queries)
+  const bool moves = sharding.splits_positions() && request.workload.steps() > 1;
+  if (moves || request.decode_moves != planner::DecodeMoves::queries)
     ask.set("decode-moves", std::string(to_string(request.decode_moves)));
-  if (request.token_ffn != planner::TokenFfn::owner)
+  if (sharding.shares_token_ffn() && request.workload.steps() > 1 &&
+      request.token_ffn != planner::TokenFfn::automatic)
     ask.set("decode-ffn", std::string(flag_of(request.token_ffn)));
   if (request.gather_weights) ask.set("gather-weights");
 }
@@ -113,7 +125,6 @@ Ask fixed_plan(const Question& asked, const Contender& chosen) {
                           ? planner::TokenFfn::automatic
                           : planner::TokenFfn::owner;
   request.gather_weights = plan.gather_weights;
-  if (sharding.splits_layers() && planner::has_rounds(plan)) request.rounds.reset();
   request.groups = sharding.splits_layers() ? planner::group_names(plan) : "";
   request.group_strategy = plan.group_strategy;
   request = planner::with_default_types(std::move(request));

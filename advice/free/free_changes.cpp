@@ -62,8 +62,8 @@ class Trials {
   }
 
  private:
-  [[nodiscard]] double timed(const Ask& ask) const {
-    return planned_seconds(ask, question_->clock);
+  [[nodiscard]] double timed(const Ask& ask) {
+    return searched_seconds(ask, question_->clock, effort_);
   }
 
   // Returns what `work` does; nothing if it has no plan (reason_) or did not end in time.
@@ -78,7 +78,7 @@ class Trials {
       if (effort_.ended()) return std::nullopt;  // a search within it may have been cut
       return done;
     } catch (const Error& error) {
-      reason_ = first_line(error.what());
+      if (!effort_.ended()) reason_ = first_line(error.what());
     } catch (const planner::SearchAbandoned&) {
     }
     return std::nullopt;

@@ -53,6 +53,14 @@ std::string possible_sums(const std::string& sums, const Request& request) {
   return comma == std::string::npos ? found.prompt : found.prompt + "," + found.decode;
 }
 
+// Has one device a stage, as many rounds as now.
+void keep_stages_single(Ask& ask) {
+  const Request& request = ask.request;
+  ask.request.open_axes.stages = false;
+  ask.set("groups", "none");
+  ask.set("rounds", request.rounds ? std::to_string(*request.rounds) : "auto");
+}
+
 // Keeps the groups of the devices that `ask` has; without one of several devices they sum nothing.
 void keep_groups(Ask& ask) {
   Request& request = ask.request;
@@ -67,10 +75,18 @@ void keep_groups(Ask& ask) {
   request.group_strategy.clear();
   request.allreduce.reset();
   request.tiles.reset();
-  ask.leave_out({"groups", "group-strategy", "allreduce", "tiles"});
+  request.open_axes.sums = false;
+  ask.leave_out({"group-strategy", "allreduce", "tiles"});
+  keep_stages_single(ask);
 }
 
 }  // namespace
+
+void open_sums(Request& request) {
+  request.allreduce.reset();
+  if (!request.groups.empty()) request.allreduce = planner::kAutoAllreduce;
+  request.open_axes.sums = true;
+}
 
 Ask on_devices(Ask ask, const std::vector<bool>& used) {
   Request& request = ask.request;
@@ -78,22 +94,30 @@ Ask on_devices(Ask ask, const std::vector<bool>& used) {
       request.cluster.devices()[static_cast<std::size_t>(planner::master_of(request))].name;
   request = planner::for_devices(std::move(request), used);
   ask.set("devices", names_of(request.cluster));
-  request.gather_weights = request.gather_weights && planner::can_gather(request.cluster);
+  if (request.gather_weights && !planner::can_gather(request.cluster)) {
+    request.gather_weights = false;
+    ask.leave_out({"gather-weights"});
+  }
   if (!request.groups.empty()) keep_groups(ask);
   if (request.partition.find(':') != std::string::npos) {
     request.partition = std::string(planner::kAutoPartition);
     ask.leave_out({"partition"});
+    request.open_axes.parts = true;
+    if (planner::find_strategy(request.strategy).sharding.splits_layers() && request.groups.empty())
+      keep_stages_single(ask);
   }
   if (!request.allreduce) return ask;
   if (std::string sums = possible_sums(*request.allreduce, request); sums != *request.allreduce) {
+    ask.set("allreduce", sums);
     request.allreduce = std::move(sums);
-    ask.set("allreduce", *request.allreduce);
+    if (*request.allreduce == planner::kAutoAllreduce) open_sums(request);
   }
   return ask;
 }
 
 Ask alone(Ask ask, const std::string& device) {
   const Request& given = ask.request;
+  const bool had_to = reads_whole(given);
   Request request{.model = given.model,
                   .cluster = given.cluster,
                   .strategy = "local",
@@ -109,6 +133,12 @@ Ask alone(Ask ask, const std::string& device) {
   ask.request = std::move(request);
   ask.prompt.steps = 0;
   if (ask.served) ask.served->steps = 0;
+  // What was read whole because it had to be.
+  if (!ask.served && !ask.prompt.best && ask.prompt.rows == 0 && had_to &&
+      !reads_whole(ask.request)) {
+    ask.prompt.best = true;
+    ask.set("chunk", "auto");
+  }
   ask.leave_out({"allreduce", "candidates", "decode-ffn", "decode-moves", "drop", "gather-weights",
                  "group-strategy", "groups", "head", "in-flight", "levels", "levels-overlap",
                  "master", "objective", "partition", "rounds", "sp", "tiles", "wire-type"});

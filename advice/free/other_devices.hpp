@@ -14,6 +14,9 @@ namespace tandem::study {
 // search. Throws Error where they do not reach each other.
 [[nodiscard]] Ask on_devices(Ask ask, const std::vector<bool>& used);
 
+// Leaves sums to the search, as `tandem plan` does without `--allreduce`.
+void open_sums(planner::Request& request);
+
 // Returns `ask` for one device that computes everything.
 [[nodiscard]] Ask alone(Ask ask, const std::string& device);
 

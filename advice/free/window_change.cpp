@@ -16,6 +16,10 @@ std::vector<Offer> windows(const FreeQuestion& question) {
   offer.ask.request.window = {.blocks = {}, .retain = {}, .search = given.search};
   offer.ask.leave_out({"window", "retain", "release"});
   offer.ask.request.release = model::ReleaseRule::early;
+  // With a window prompts are read whole; without one that has to be asked for.
+  const PromptReading& prompt = offer.ask.prompt;
+  if (!offer.ask.served && !prompt.best && prompt.rows == 0 && !reads_whole(offer.ask.request))
+    offer.ask.set("chunk", "whole");
   return {std::move(offer)};
 }
 
