@@ -88,7 +88,8 @@ TEST_CASE("cli/free changes: each, added to the command, gives the time that it 
     CHECK(check_changes(bench, kTiny + "--strategy " + strategy) > 0);
   for (const char* const flags :
        {"--strategy tensor --dtype q8_0 --partition 3:2:1", "--strategy pipeline --chunk whole",
-        "--strategy pipeline --groups auto --allreduce ring", "--strategy csps --levels 2",
+        "--strategy pipeline --groups auto --allreduce ring",
+        "--strategy pipeline --partition 3:2:1", "--strategy csps --levels 2",
         "--strategy spread --decode-moves auto --dtype f16", "--strategy tensor --devices fewest",
         "--strategy galaxy --tiles 2 --objective ttft", "--strategy tensor --head auto",
         "--strategy pipeline --samples 3 --chunk whole", "--strategy tensor --samples 3"})
@@ -101,7 +102,9 @@ TEST_CASE("cli/free changes: those of a searched plan fix what was searched" *
   const std::string far = "--platform home4 --model gpt2 --prompt-tokens 40 --new-tokens 6 ";
   for (const std::string& base : {kTiny, far}) {
     for (const char* const flags :
-         {"--strategy auto --seconds 0", "--strategy auto --evaluations 4000",
+         {"--strategy spread --devices auto --seconds 0",
+          "--strategy pipeline --devices auto --seconds 0", "--strategy auto --seconds 0",
+          "--strategy auto --evaluations 4000",
           "--strategy auto --seconds 0 --objective ttft --dtype q8_0"})
       static_cast<void>(check_changes(bench, base + flags));
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "advice/free/fixed_plan.hpp"
 #include "advice/whatif.hpp"
@@ -189,6 +190,25 @@ TEST_CASE("study/free changes: a plan of groups keeps those of the devices that 
   const FreeChange& alone = find(changes, "'desktop' alone");
   CHECK(value_of(alone, "groups").empty());
   CHECK(std::ranges::find(alone.without, "groups") != alone.without.end());
+}
+
+TEST_CASE("study/free changes: keys and values in what the model's heads are whole blocks of") {
+  planner::Request request = request_for(home4(), "tensor");
+  const auto narrower = [&] {
+    std::vector<std::string> names;
+    const planner::Plan plan = planned(request);
+    for (const FreeChange& change : asked(plan).tried) {
+      if (change.kind == "cache") names.push_back(value_of(change, "cache-type"));
+    }
+    std::ranges::sort(names);
+    return names;
+  };
+  CHECK(narrower() == std::vector<std::string>{"f16", "q8_0"});
+  request.model.cache = model::CacheFormat::f16;
+  CHECK(narrower() == std::vector<std::string>{"q8_0"});
+  request.model = test::small_model({.layers = 2, .heads = 4, .kv_heads = 4, .head_dim = 8});
+  request.model.cache = model::CacheFormat::f32;
+  CHECK(narrower() == std::vector<std::string>{"f16"});
 }
 
 TEST_CASE("study/free changes: at its limit nothing is listed that was cut") {
