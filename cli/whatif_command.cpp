@@ -39,6 +39,8 @@ using study::WhatIfChange;
 
 // Less than this is no help worth a line.
 constexpr double kWorthSaying = 0.005;
+// Of the free changes, which search what flags leave open.
+constexpr double kFreeSeconds = 30.0;
 
 using ServedRequests = std::optional<study::ServedWorkload>;
 
@@ -177,7 +179,8 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
        .plan = &plan,
        .planned_s = bought.planned_s,
        .anew = true,
-       .clock = study::request_clock(evaluator)});
+       .clock = study::request_clock(evaluator),
+       .limits = {.seconds = kFreeSeconds}});
   const Answered answered{.plan = plan, .served = served, .bought = bought, .free = free};
   if (json) {
     out << to_json(answered).dump(2) << '\n';
