@@ -470,6 +470,7 @@ Choice choose(const Question& question) {
     if (effort.ended()) choice.left_out.clear();
   }
   choice.to_the_end = !effort.ended();
+  choice.interrupted = effort.interrupted();
   if (!found.empty()) choice.least_s = least_seconds(question);
   for (Search* const one : found) {
     Contender& contender = choice.contenders.emplace_back(one->contender());

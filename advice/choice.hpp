@@ -33,6 +33,7 @@ struct Choice {
   std::int64_t evaluations = 0;  // predictions that the search made
   double elapsed_s = 0.0;
   bool to_the_end = true;  // false: the search ended at a limit of Question::effort
+  bool interrupted = false;
 };
 
 // Makes plans with every strategy (with Question::keeps_axes the request's alone), each with its

@@ -41,7 +41,7 @@ class ReplicaSearch {
     const auto requests = std::ssize(asked_->question.served->requests);
     const std::int64_t most = std::min(devices, requests);
     std::vector<Groups> starts;
-    for (std::int64_t count = asked_->count > 0 ? asked_->count : 1;
+    for (std::int64_t count = asked_->count > 0 ? asked_->count : asked_->least;
          count <= (asked_->count > 0 ? asked_->count : most); ++count) {
       for (Groups& groups : divisions(static_cast<std::size_t>(count))) {
         if (std::ranges::find(starts, groups) == starts.end()) starts.push_back(std::move(groups));

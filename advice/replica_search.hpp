@@ -18,6 +18,7 @@ struct ReplicaQuestion {
   Question question;
   const planner::Dispatch* rule = nullptr;
   std::int64_t count = 0;                  // of replicas; 0: as is best
+  std::int64_t least = 1;                  // of replicas, where the number is to be found
   planner::SearchEffort::Limits limits{};  // of the effort
   // Called before each division is evaluated, with how many are known by then.
   std::function<void(std::size_t division, std::size_t divisions)> progress{};

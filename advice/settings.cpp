@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "advice/first_line.hpp"
 #include "advice/prediction.hpp"
 #include "advice/prompt_chunks.hpp"
 #include "model/cluster/cluster_edit.hpp"

@@ -6,16 +6,12 @@
 #include <set>
 #include <utility>
 
+#include "advice/plan_request.hpp"
 #include "model/base/error.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "model/cluster/variation.hpp"
-#include "planner/search/request_checks.hpp"
 #include "planner/search/search.hpp"
-#include "planner/search/token_ffn.hpp"
-#include "planner/serving/serving_plan.hpp"
-#include "planner/strategy/common/head.hpp"
 #include "planner/strategy/common/lowering.hpp"
-#include "planner/strategy/common/stages.hpp"
 #include "sim/replay/replay.hpp"
 
 namespace tandem::study {
@@ -25,32 +21,11 @@ using model::Cluster;
 using model::Device;
 using Kind = WhatIfChange::Kind;
 
-// The plan's request, with another cluster and profiles, by DeviceIndex of that cluster.
-struct Scene {
-  Cluster cluster;
-  std::vector<model::DeviceProfile> profiles;
-  std::string master;
-  std::string strategy;
-  std::vector<std::vector<std::string>> groups{};  // of a pipeline's stages, if it has such
-};
-
-std::string to_text(const std::vector<std::vector<std::string>>& groups) {
-  std::string text;
-  for (const std::vector<std::string>& group : groups) {
-    if (group.empty()) continue;
-    text += text.empty() ? "" : "/";
-    for (const std::string& name : group)
-      text += (text.empty() || text.back() == '/' ? "" : ",") + name;
-  }
-  return text;
-}
-
 // What a plan for a scene depends on, except names.
 struct Likeness {
   Cluster cluster;
   std::vector<model::DeviceProfile> profiles;
   model::DeviceIndex master;
-  std::string strategy;
   std::vector<std::vector<model::DeviceIndex>> groups;
   bool operator==(const Likeness&) const = default;
 };
@@ -59,7 +34,6 @@ Likeness likeness(const Scene& scene) {
   Likeness like{.cluster = anonymous(scene.cluster),
                 .profiles = scene.profiles,
                 .master = scene.cluster.find(scene.master),
-                .strategy = scene.strategy,
                 .groups = {}};
   for (const std::vector<std::string>& group : scene.groups) {
     std::vector<model::DeviceIndex>& members = like.groups.emplace_back();
@@ -82,42 +56,14 @@ class Changes {
   Changes(const planner::Plan& plan, const ServedWorkload* served, EvaluatorKind evaluator)
       : plan_(&plan),
         served_(served),
-        evaluator_(evaluator),
-        evaluate_(evaluator == EvaluatorKind::analytic
-                      ? planner::Evaluator(model::extrapolate_analytic)
-                      : planner::Evaluator(sim::replay_extrapolated)),
-        plan_by_(evaluator == EvaluatorKind::analytic ? planner::Evaluator(model::evaluate_analytic)
-                                                      : planner::Evaluator(sim::evaluate_fair)),
-        streams_(plan.streams()) {}
+        request_s_(request_clock(evaluator)),
+        plan_by_(planning_evaluator(evaluator)) {}
 
-  [[nodiscard]] Scene scene() const {
-    Scene made{.cluster = plan_->cluster,
-               .profiles = plan_->profiles,
-               .master = device(plan_->master).name,
-               .strategy = plan_->strategy};
-    if (!planner::sharding_of(*plan_).splits_layers() || !planner::has_groups(*plan_)) return made;
-    for (const planner::Stage& stage : planner::stages(*plan_)) {
-      std::vector<std::string>& group = made.groups.emplace_back();
-      for (const model::DeviceIndex d : stage.devices) group.push_back(device(d).name);
-    }
-    return made;
-  }
+  [[nodiscard]] Scene scene() const { return scene_of(*plan_); }
   [[nodiscard]] const Device& device(model::DeviceIndex d) const {
     return plan_->cluster.devices()[static_cast<std::size_t>(d)];
   }
-  [[nodiscard]] double request_s(const planner::Plan& plan) const {
-    if (served_ == nullptr) return planner::predicted_request_time(plan, evaluate_);
-    ServedWorkload served = *served_;
-    served.steps = std::min(served.steps, plan.reserved().steps);
-    const model::Result result =
-        evaluator_ == EvaluatorKind::analytic
-            ? predict_served(plan, served, {.evaluator = evaluator_, .intervals = false}).result
-            : predict_served_fairly(plan, served);
-    double sum_s = 0.0;
-    for (const model::RequestResult& request : result.requests)
-      sum_s += request.end_s - request.arrival_s;
-    return sum_s / static_cast<double>(result.requests.size());
-  }
+  [[nodiscard]] double planned_s() const { return request_s_(*plan_, served_); }
 
   // Returns the time of the best plan for `scene`: a new one or, with the same devices, the current
   // one. Throws Error with the reason if there is none. Scenes that differ only in names and in the
@@ -129,33 +75,11 @@ class Changes {
       for (const Device& device : cluster.devices()) all.push_back(device.name);
       return all;
     };
-    const bool same = names(scene.cluster) == names(plan_->cluster) &&
-                      scene.strategy == plan_->strategy &&
-                      scene.master == device(plan_->master).name;
-    if (!same) return anew;
+    if (names(scene.cluster) != names(plan_->cluster)) return anew;
     planner::Plan kept = *plan_;
     kept.cluster = scene.cluster;
     kept.profiles = scene.profiles;
-    return std::min(anew, request_s(kept));
-  }
-
-  [[nodiscard]] Scene without(model::DeviceIndex gone) const {
-    Scene made = scene();
-    made.cluster = without_device(plan_->cluster, device(gone).name);
-    made.profiles.erase(made.profiles.begin() + gone);
-    for (std::vector<std::string>& group : made.groups) std::erase(group, device(gone).name);
-    return made;
-  }
-
-  [[nodiscard]] Scene alone(model::DeviceIndex kept) const {
-    Scene made{.cluster = plan_->cluster,
-               .profiles = {plan_->profiles[static_cast<std::size_t>(kept)]},
-               .master = device(kept).name,
-               .strategy = "local"};
-    for (const Device& other : plan_->cluster.devices()) {
-      if (other.name != made.master) made.cluster = without_device(made.cluster, other.name);
-    }
-    return made;
+    return std::min(anew, request_s_(kept, served_));
   }
 
   [[nodiscard]] Scene with_another(model::DeviceIndex like) const {
@@ -189,60 +113,13 @@ class Changes {
   }
 
   [[nodiscard]] double planned(const Scene& scene) const {
-    const planner::Strategy& strategy = planner::find_strategy(scene.strategy);
-    const bool same = scene.strategy == plan_->strategy;
-    planner::Request request{
-        .model = plan_->model,
-        .cluster = scene.cluster,
-        .strategy = scene.strategy,
-        .decode_moves = same ? plan_->decode_moves : planner::DecodeMoves::queries,
-        .token_ffn = same ? planner::token_ffn_of(*plan_) : planner::TokenFfn::owner,
-        .gather_weights = same && plan_->gather_weights && planner::can_gather(scene.cluster),
-        .evaluate = plan_by_,
-        .master = scene.master,
-        .workload = plan_->workload,
-        .capacity = plan_->capacity,
-        .profiles = scene.profiles,
-        .release = plan_->release,
-        .groups = to_text(scene.groups),
-        .group_strategy = scene.groups.empty() ? "" : plan_->group_strategy,
-        .wire = plan_->wire};
-    if (planner::splits_head(*plan_) && planner::head_obstacle(request).empty()) {
-      request.head = planner::HeadPlacement::split;
-      request.candidates = plan_->candidates;
-    }
-    if (!strategy.sharding.splits_layers())
-      request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
-    if (strategy.sharding.splits_layers() && planner::has_rounds(*plan_)) request.rounds.reset();
-    if ((strategy.sharding.has_collective() || !scene.groups.empty()) && same) {
-      const planner::AllreduceChoice sums =
-          scene.groups.empty()
-              ? planner::possible_choice(scene.cluster, scene.cluster.find(scene.master),
-                                         plan_->allreduce)
-              : plan_->allreduce;
-      request.allreduce = strategy.sharding.joins_prompts_only() || sums.prompt == sums.decode
-                              ? sums.prompt
-                              : sums.prompt + "," + sums.decode;
-    }
-    if (strategy.sharding.exchanges_rows() || !request.group_strategy.empty())
-      request.tiles = plan_->tiles;
-    if (streams_ && strategy.sharding.may_stream()) request.window.blocks.reset();
-    const auto answer = served_ == nullptr
-                            ? planner::make_plan(request)
-                            : planner::make_serving_plan(
-                                  request, served_->requests, *served_->policy, served_->chunk,
-                                  strategy.sharding.splits_layers() ? served_->steps : 0);
-    if (const auto* no = std::get_if<planner::Infeasible>(&answer))
-      throw Error(no->reason.substr(0, no->reason.find('\n')));
-    return request_s(std::get<planner::Plan>(answer));
+    return planned_seconds(ask_of(*plan_, served_, scene, plan_by_), request_s_);
   }
 
   const planner::Plan* plan_;
   const ServedWorkload* served_;  // null: one request
-  EvaluatorKind evaluator_;
-  planner::Evaluator evaluate_;
-  planner::Evaluator plan_by_;  // as `tandem plan` chooses the order of sums
-  bool streams_;
+  PlanClock request_s_;
+  planner::Evaluator plan_by_;
   std::vector<std::pair<Likeness, double>> planned_;  // and the seconds
 };
 
@@ -268,19 +145,9 @@ void add_device_changes(const Changes& changes, const planner::Plan& plan,
         return scene;
       };
     };
-    if (several && d != plan.master)
-      tasks.push_back({{Kind::drop, name}, [&changes, d] { return changes.without(d); }});
-    if (several) tasks.push_back({{Kind::alone, name}, [&changes, d] { return changes.alone(d); }});
     const bool local = planner::sharding_of(plan).is_local();
     if (!local && several)
       tasks.push_back({{Kind::add, name}, [&changes, d] { return changes.with_another(d); }});
-    if (several && d != plan.master) {
-      tasks.push_back({{Kind::master, name}, [&changes, name] {
-                         Scene scene = changes.scene();
-                         scene.master = name;
-                         return scene;
-                       }});
-    }
     tasks.push_back({{Kind::speed, name}, [&changes, d] {
                        Scene scene = changes.scene();
                        model::DeviceProfile& profile = scene.profiles[static_cast<std::size_t>(d)];
@@ -349,14 +216,8 @@ std::string to_text(const WhatIfChange& change) {
   switch (change.kind) {
     case Kind::none:
       break;
-    case Kind::drop:
-      return "without " + subject;
-    case Kind::alone:
-      return subject + " alone";
     case Kind::add:
       return "another " + subject;
-    case Kind::master:
-      return "the prompt at " + subject;
     case Kind::speed:
       return subject + " twice as fast";
     case Kind::memory:
@@ -369,6 +230,30 @@ std::string to_text(const WhatIfChange& change) {
       return link + " of half the latency";
   }
   return "as it is";
+}
+
+PlanClock request_clock(EvaluatorKind evaluator) {
+  return [evaluator](const planner::Plan& plan, const ServedWorkload* of) {
+    const bool analytic = evaluator == EvaluatorKind::analytic;
+    if (of == nullptr)
+      return planner::predicted_request_time(
+          plan, analytic ? planner::Evaluator(model::extrapolate_analytic)
+                         : planner::Evaluator(sim::replay_extrapolated));
+    ServedWorkload served = *of;
+    served.steps = std::min(served.steps, plan.reserved().steps);
+    const model::Result result =
+        analytic ? predict_served(plan, served, {.evaluator = evaluator, .intervals = false}).result
+                 : predict_served_fairly(plan, served);
+    double sum_s = 0.0;
+    for (const model::RequestResult& request : result.requests)
+      sum_s += request.end_s - request.arrival_s;
+    return sum_s / static_cast<double>(result.requests.size());
+  };
+}
+
+planner::Evaluator planning_evaluator(EvaluatorKind evaluator) {
+  return evaluator == EvaluatorKind::analytic ? planner::Evaluator(model::evaluate_analytic)
+                                              : planner::Evaluator(sim::evaluate_fair);
 }
 
 double WhatIf::gain(const WhatIfChange& change) const {
@@ -384,7 +269,7 @@ WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& pro
         "whatif: a plan with sparse attention, whose levels are those of its own network: expected "
         "one without; plan without '--levels' and '--drop'");
   Changes changes(plan, served, evaluator);
-  WhatIf answer{.planned_s = changes.request_s(plan)};
+  WhatIf answer{.planned_s = changes.planned_s()};
   answer.unchanged_s = std::min(answer.planned_s, changes.best(changes.scene()));
   std::vector<ChangedScene> tasks;
   add_device_changes(changes, plan, tasks);

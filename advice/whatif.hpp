@@ -1,11 +1,12 @@
 #pragma once
 
-// The single change of a plan's devices, links or master that helps most.
+// The single purchase for a plan's devices or links that helps most.
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "advice/ask.hpp"
 #include "advice/prediction.hpp"
 #include "advice/progress.hpp"
 #include "planner/plan/plan.hpp"
@@ -13,7 +14,7 @@
 namespace tandem::study {
 
 struct WhatIfChange {
-  enum class Kind { none, drop, alone, add, master, speed, memory, disk, bandwidth, latency };
+  enum class Kind { none, add, speed, memory, disk, bandwidth, latency };
   Kind kind = Kind::none;
   std::string subject{};  // of a device or a link; "all links"
   // Time of a request of the plan's workload, or the mean of many, planned anew after the change;
@@ -35,15 +36,18 @@ struct WhatIf {
 
 // Predicts by `evaluator` a request of `plan`'s workload alone, or, if `served` is not null, the
 // mean time of its requests from arrival to end, after each of these changes, one at a time:
-// without one of the devices other than the master; each device alone, with everything; a second
-// device equal to one, on links of its own if that has such; another master; a device with twice
-// the speed, the memory or the disk bandwidth; a link, or all links, with twice the bandwidth or
-// half the latency. Strategy, collectives and tiles stay the plan's; a composition for which a
+// a second device equal to one, on links of its own if that has such; a device with twice the
+// speed, the memory or the disk bandwidth; a link, or all links, with twice the bandwidth or half
+// the latency. Strategy, collectives, tiles and chunks stay the plan's; a composition for which a
 // change leaves no groups becomes auto. Shares, windows (if the plan streams weights) and rounds
-// (if it has several) are made anew as by `tandem plan`, or kept if that is faster. Groups keep
-// their remaining members; a second device joins the group of the first. Reports each finished
-// change to `progress`. Throws Error as the evaluators do.
+// (if it has several) are made anew as by `tandem plan`, or kept if that is faster. A second device
+// joins the group of the first. Reports each finished change to `progress`. Throws Error as the
+// evaluators do.
 [[nodiscard]] WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress,
                              const ServedWorkload* served = nullptr);
+
+// Returns the clock of that time, and what compares shares for it, as `tandem plan` does.
+[[nodiscard]] PlanClock request_clock(EvaluatorKind evaluator);
+[[nodiscard]] planner::Evaluator planning_evaluator(EvaluatorKind evaluator);
 
 }  // namespace tandem::study

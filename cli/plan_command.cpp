@@ -27,25 +27,18 @@
 #include "cli/flags/shown.hpp"
 #include "cli/flags/strategy_flags.hpp"
 #include "cli/flags/workload_flags.hpp"
+#include "cli/free_answers.hpp"
 #include "cli/plan_answers.hpp"
+#include "cli/plan_report.hpp"
 #include "cli/replica_answers.hpp"
-#include "cli/views/answer_view.hpp"
-#include "cli/views/bound_view.hpp"
-#include "cli/views/drop_view.hpp"
-#include "cli/views/model_view.hpp"
 #include "cli/views/next_commands.hpp"
-#include "cli/views/plan_view.hpp"
 #include "cli/views/predicted_view.hpp"
-#include "cli/views/ring_view.hpp"
-#include "cli/views/saving_view.hpp"
-#include "cli/views/ways_view.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
 #include "model/graph/memory.hpp"
 #include "model/predict/measured_disks.hpp"
-#include "planner/bounds/bound.hpp"
 #include "planner/plan/outdated_profiles.hpp"
 #include "planner/search/default_types.hpp"
 #include "planner/search/device_choice.hpp"
@@ -53,32 +46,13 @@
 #include "planner/search/moves_choice.hpp"
 #include "planner/search/search.hpp"
 #include "planner/search/sp_choice.hpp"
-#include "planner/search/streaming_cost.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/stages.hpp"
-#include "planner/strategy/stage_ring.hpp"
 #include "sim/platform/platform.hpp"
 #include "sim/replay/replay.hpp"
 
 namespace tandem::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// Whether requests go round the stages of `plan`.
-bool goes_round(const planner::Plan& plan, const std::optional<Served>& served) {
-  return served && served->policy->alone() && planner::sharding_of(plan).splits_layers();
-}
-
-// Of the one request that `plan` is for, or of its first token; many share steps, which no bound
-// knows of, nor is there one of new tokens alone.
-std::optional<planner::RequestBound> bound_of(planner::Plan plan, planner::Objective objective,
-                                              const std::optional<Served>& served) {
-  if (served || objective == planner::Objective::latency) return std::nullopt;
-  if (objective == planner::Objective::ttft)
-    plan.workload.new_tokens = std::min<std::int64_t>(1, plan.workload.new_tokens);
-  return planner::request_bound(plan);
-}
 
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const std::optional<Bounded>& bounded, const Shown& show) {
@@ -125,121 +99,6 @@ void set_formats(const Options& options, const std::string& strategy,
                 "', expected one; '--strategy auto' compares several");
   if (const auto format = dtype_of(options, transformer, DTypes::planned))
     transformer.formats = *format;
-}
-
-// A plan and what was searched for it.
-struct Found {
-  const planner::PlanFile& file;
-  const std::optional<Served>& served;
-  const std::optional<study::Choice>& choice;
-  const std::optional<planner::FewestDevices>& few;
-  const std::optional<planner::SpChoice>& of_two;
-  const std::optional<planner::DecodeChoice>& of_moves;
-  const std::optional<DropAnswer>& drop;
-  const std::optional<Bounded>& bounded;
-  const std::optional<MeasuredLoss>& loss;
-  const std::optional<Fitted>& fitted;
-  const std::optional<CapCost>& cap;
-  planner::Objective objective;
-  std::size_t platform_devices;
-  [[nodiscard]] const planner::Plan& plan() const { return file.plan; }
-  [[nodiscard]] bool rounds() const { return goes_round(plan(), served); }
-  // Of new tokens, which an encoder has none of.
-  [[nodiscard]] std::optional<model::Ring> ring() const {
-    if (!rounds() || !plan().model.architecture().generates()) return std::nullopt;
-    return planner::typical_ring(plan());
-  }
-  [[nodiscard]] std::optional<planner::RequestBound> bound() const {
-    return rounds() ? std::nullopt : bound_of(plan(), objective, served);
-  }
-};
-
-Json summary_of(const Found& found, const planner::Request& request, const Shown& show) {
-  const planner::Plan& plan = found.plan();
-  const std::optional<model::Ring> ring = found.ring();
-  const std::optional<planner::RequestBound> bound = found.bound();
-  const std::optional<Served>& served = found.served;
-  Json summary = summary_json(plan, show.file.value_or(""));
-  if (plan.model.experts || plan.model.latent)
-    add_experts(plan.model, plan.workload.prompt_tokens, summary);
-  summary["choice"] = found.choice ? choice_json(*found.choice) : Json();
-  if (found.fitted) summary["fit"] = found.fitted->json;
-  if (found.cap) summary["caps"] = cap_json(*found.cap);
-  if (found.few) summary["fewest"] = fewest_json(*found.few, request.cluster);
-  if (found.of_two) summary["sp"] = sp_json(*found.of_two);
-  if (found.of_moves) summary["decode_moves"] = moves_json(*found.of_moves);
-  if (found.drop) summary["sparse"] = drop_json(*found.drop, *found.bounded, found.loss->model);
-  summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
-  summary["requests"] = served ? served->requests.size() : 1;
-  summary["policy"] = served ? Json(served->policy->name) : Json();
-  summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
-  summary["bound"] = found.rounds() ? rate_bound_json(plan)
-                     : bound        ? bound_json(*bound, found.objective)
-                                    : Json();
-  if (show.file) {
-    const model::Result predicted = predicted_times(plan, served);
-    summary["predicted"] = predicted_json(predicted);
-    summary["would_save"] = saving_json(saving_of(plan, served, predicted, found.objective));
-  }
-  summary["equation5"] = bound ? equation5_json(*bound) : Json();
-  return summary;
-}
-
-// The request of strategy, devices and sums that were found, for streaming_cost().
-planner::Request as_found(planner::Request request, const Found& found) {
-  const planner::Plan& plan = found.plan();
-  if (found.choice) {
-    request.strategy = plan.strategy;
-    request.model = plan.model;
-    request.cluster = plan.cluster;
-    request.profiles = plan.profiles;
-    request.master = plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name;
-  }
-  request.open_axes = {};
-  request.allreduce.reset();
-  if (!plan.allreduce.prompt.empty())
-    request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;
-  if (found.of_two) request.strategy = plan.strategy;
-  request.decode_moves = plan.decode_moves;
-  request.gather_weights = plan.gather_weights;
-  return request;
-}
-
-void print_tables(const Found& found, const planner::Request& request, const Shown& show,
-                  const std::string& shortened, std::ostream& out) {
-  const planner::Plan& plan = found.plan();
-  const std::optional<Served>& served = found.served;
-  const model::Result predicted = predicted_times(plan, served);
-  if (found.fitted) out << found.fitted->text << scarcest_memory(plan) << "\n\n";
-  print_answer({.plan = plan,
-                .served = served,
-                .predicted = predicted,
-                .choice = found.choice,
-                .objective = found.objective,
-                .platform_devices = found.platform_devices,
-                .shortened = shortened},
-               out);
-  if (found.cap) out << cap_text(*found.cap) << '\n';
-  print_plan(plan, show.file.value_or(""), out);
-  if (found.choice) print_choice(*found.choice, out);
-  print_predicted(predicted, out);
-  print_saving(saving_of(plan, served, predicted, found.objective), out);
-  if (found.few) out << '\n' << fewest_text(*found.few, request.cluster);
-  if (found.of_two) out << '\n' << describe(*found.of_two, found.objective);
-  if (found.of_moves) out << '\n' << describe(*found.of_moves, found.objective);
-  if (found.drop) print_drop(*found.drop, *found.bounded, found.loss->model, out);
-  if (const auto ring = found.ring()) print_ring(plan, *ring, out);
-  if (found.rounds()) print_rate_bound(plan, out);
-  if (const auto bound = found.bound()) print_bound(*bound, found.objective, out);
-  if (served && served->best_chunk) {
-    const std::string rows = std::to_string(served->chunk);
-    out << "\nby prediction, prompts are best read "
-        << (served->chunk > 0 ? "in chunks (--chunk " + rows + ")" : "whole (--chunk whole)")
-        << '\n';
-  }
-  const std::string cost = planner::streaming_cost(as_found(request, found), plan);
-  if (!cost.empty()) out << '\n' << cost;
-  if (served && !served->is_one()) out << "\nthe plan is for " << to_text(*served) << '\n';
 }
 
 }  // namespace
@@ -388,6 +247,19 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     shortened =
         goal == FitGoal::context ? "" : shortening_text(options, request.workload, request.model);
   }
+  const bool prints = show.table() || (show.json && show.file);
+  // A question turned round, losses and the two of --sp are answered by searches of their own.
+  const bool tries_changes = prints && !goal && !bounded && flags.sp != "auto";
+  AskedPlan asked_plan{.question = question_of(options, request, formats, reading, served),
+                       .any = any,
+                       .fewest = devices.fewest,
+                       .searched = devices.searched,
+                       .any_moves = !flags.moves,
+                       .chose_master = !options.has("master"),
+                       .limits = limits};
+  if (!any && served) asked_plan.question.served->policy = served->policy;
+  if (devices.searched && tries_changes)
+    limits = without_free_changes(limits, may_have_replicas(asked_plan));
   if (devices.searched && !scenario.shares.empty()) limits = without_cap_cost(limits);
   if (any) check_streaming_of_any(options, request);
 
@@ -454,6 +326,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                    {.limits = devices.searched ? std::optional(limits) : std::nullopt,
                     .reading = reading,
                     .chunk = served ? served->chunk : 0});
+  const model::Result predicted = prints ? predicted_times(plan, served) : model::Result();
+  std::optional<study::FreeChanges> free;
+  if (tries_changes && !(choice && choice->interrupted))
+    free = free_changes_of(options, asked_plan, plan, choice, predicted);
   const Found found{.file = file,
                     .served = served,
                     .choice = choice,
@@ -465,10 +341,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                     .loss = loss,
                     .fitted = fitted,
                     .cap = cap,
+                    .free = free,
+                    .predicted = predicted,
                     .objective = objective,
-                    .platform_devices = scenario.hosts};
+                    .platform_devices = scenario.hosts,
+                    .given = flag_names(arguments)};
   if (show.json) {
-    const Json summary = summary_of(found, request, show);
+    const nlohmann::ordered_json summary = summary_of(found, request, show);
     out << (show.file ? summary.dump(2) + '\n' : json);
   } else if (show.table()) {
     print_tables(found, request, show, shortened, out);

@@ -1,14 +1,19 @@
-// tandem whatif: which one change of a plan's devices or links helps most.
+// tandem whatif: which one change of a plan helps most, free or bought.
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <string>
 #include <vector>
 
+#include "advice/free/fixed_plan.hpp"
+#include "advice/free/free_changes.hpp"
+#include "advice/prompt_chunks.hpp"
 #include "advice/whatif.hpp"
 #include "cli/files/files.hpp"
 #include "cli/flags/commands.hpp"
@@ -17,6 +22,7 @@
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/predicted_workload.hpp"
 #include "cli/flags/shown.hpp"
+#include "cli/views/free_view.hpp"
 #include "cli/views/progress_view.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "model/base/quantity_text.hpp"
@@ -33,72 +39,103 @@ using study::WhatIfChange;
 
 // Less than this is no help worth a line.
 constexpr double kWorthSaying = 0.005;
+// Of the free changes, which search what flags leave open.
+constexpr double kFreeSeconds = 30.0;
 
 using ServedRequests = std::optional<study::ServedWorkload>;
 
-Json to_json(const WhatIf& answer, const ServedRequests& served) {
+// What was asked and found.
+struct Answered {
+  const planner::Plan& plan;
+  const ServedRequests& served;
+  const WhatIf& bought;
+  const study::FreeChanges& free;
+  [[nodiscard]] FreeWords words() const {
+    return {.objective = planner::Objective::request,
+            .many = served && !study::is_one_in_chunks(*served),
+            .command = "the command that planned"};
+  }
+};
+
+// A row of the table of all changes.
+struct Row {
+  std::string change;
+  std::optional<double> seconds;
+  std::string obstacle;
+  double gain = 0.0;
+};
+
+// Free changes and purchases, fastest first, impossible ones last.
+std::vector<Row> rows_of(const Answered& answered) {
+  std::vector<Row> rows;
+  for (const study::FreeChange& change : answered.free.tried)
+    rows.push_back({change.what, change.seconds, change.obstacle});
+  for (const WhatIfChange& change : answered.bought.changes)
+    rows.push_back({to_text(change), change.request_s, change.obstacle});
+  for (Row& row : rows) {
+    if (row.seconds) row.gain = 1.0 - *row.seconds / answered.bought.unchanged_s;
+  }
+  std::ranges::stable_sort(rows, [](const Row& a, const Row& b) {
+    if (a.seconds && b.seconds) return *a.seconds < *b.seconds;
+    return a.seconds.has_value() && !b.seconds.has_value();
+  });
+  return rows;
+}
+
+Json to_json(const Answered& answered) {
+  const auto& [plan, served, bought, free] = answered;
   Json json{{"requests", served ? served->requests.size() : 1},
             {"policy", served ? Json(served->policy->name) : Json()},
             {"chunk", served && served->chunk > 0 ? Json(served->chunk) : Json()},
-            {"planned_s", answer.planned_s},
-            {"unchanged_s", answer.unchanged_s},
+            {"planned_s", bought.planned_s},
+            {"unchanged_s", bought.unchanged_s},
+            {"free_changes", free_json(free, answered.words())},
             {"changes", Json::array()}};
-  for (const WhatIfChange& change : answer.changes) {
-    const bool possible = change.request_s.has_value();
-    json["changes"].push_back(
-        {{"change", to_text(change)},
-         {"request_s", possible ? Json(*change.request_s) : Json()},
-         {"gain_percent", possible ? Json(100.0 * answer.gain(change)) : Json()},
-         {"obstacle", possible ? Json() : Json(change.obstacle)}});
+  for (const Row& row : rows_of(answered)) {
+    const bool possible = row.seconds.has_value();
+    json["changes"].push_back({{"change", row.change},
+                               {"request_s", possible ? Json(*row.seconds) : Json()},
+                               {"gain_percent", possible ? Json(100.0 * row.gain) : Json()},
+                               {"obstacle", possible ? Json() : Json(row.obstacle)}});
   }
   return json;
 }
 
 std::string percent(double gain) { return model::fixed(100.0 * std::abs(gain), 1) + "%"; }
 
-void print(const planner::Plan& plan, const WhatIf& answer, const ServedRequests& served,
-           std::ostream& out) {
+void print(const Answered& answered, std::ostream& out) {
+  const auto& [plan, served, bought, free] = answered;
   out << plan.model.name << " on " << plan.cluster.name() << ", strategy " << plan.strategy << ", "
       << (served ? to_text(*served) : to_text(plan.workload)) << ": a request takes "
-      << to_text(model::Seconds{answer.planned_s}) << (served ? " on average\n" : "\n");
-  if (answer.unchanged_s < answer.planned_s * (1.0 - kWorthSaying))
+      << to_text(model::Seconds{bought.planned_s}) << (served ? " on average\n" : "\n");
+  if (bought.unchanged_s < bought.planned_s * (1.0 - kWorthSaying))
     out << "planned anew, with shares by predicted time, "
-        << to_text(model::Seconds{answer.unchanged_s}) << " without any change\n";
-  const WhatIfChange* best = answer.changes.empty() ? nullptr : &answer.changes.front();
-  if (best == nullptr || !best->request_s || answer.gain(*best) < kWorthSaying) {
-    out << "no one change helps\n";
+        << to_text(model::Seconds{bought.unchanged_s}) << " without any change\n";
+  print_free(free, answered.words(), out);
+  const WhatIfChange* best = bought.changes.empty() ? nullptr : &bought.changes.front();
+  if (best == nullptr || !best->request_s || bought.gain(*best) < kWorthSaying) {
+    out << "nothing to buy helps\n";
   } else {
-    out << "most helps: " << to_text(*best) << ", " << to_text(model::Seconds{*best->request_s})
-        << ", " << percent(answer.gain(*best)) << " less\n";
-  }
-  for (const WhatIfChange& change : answer.changes) {
-    using Kind = WhatIfChange::Kind;
-    const bool free =
-        change.kind == Kind::alone || change.kind == Kind::drop || change.kind == Kind::master;
-    if (!free || !change.request_s || answer.gain(change) < kWorthSaying) continue;
-    out << "without buying anything: " << to_text(change) << ", "
-        << to_text(model::Seconds{*change.request_s}) << ", " << percent(answer.gain(change))
+    out << "most helps to buy: " << to_text(*best) << ", "
+        << to_text(model::Seconds{*best->request_s}) << ", " << percent(bought.gain(*best))
         << " less\n";
-    break;
   }
   out << '\n';
   model::Table table({"one change", "request", "gain"});
-  std::vector<const WhatIfChange*> impossible;
-  for (const WhatIfChange& change : answer.changes) {
-    if (!change.request_s) {
-      impossible.push_back(&change);
+  std::vector<Row> impossible;
+  for (const Row& row : rows_of(answered)) {
+    if (!row.seconds) {
+      impossible.push_back(row);
       continue;
     }
-    const double gain = answer.gain(change);
-    const bool changes = std::abs(gain) >= 0.0005;
-    table.add({to_text(change), to_text(model::Seconds{*change.request_s}),
-               changes ? (gain > 0.0 ? "" : "-") + percent(gain) : "-"});
+    const bool changes = std::abs(row.gain) >= 0.0005;
+    table.add({row.change, to_text(model::Seconds{*row.seconds}),
+               changes ? (row.gain > 0.0 ? "" : "-") + percent(row.gain) : "-"});
   }
   table.print(out);
   if (impossible.empty()) return;
   out << "\nnot possible\n";
-  for (const WhatIfChange* change : impossible)
-    out << "  " << to_text(*change) << ": " << change->obstacle << '\n';
+  for (const Row& row : impossible) out << "  " << row.change << ": " << row.obstacle << '\n';
 }
 
 }  // namespace
@@ -108,10 +145,11 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
       .command = "whatif",
       .summary =
           "Predicts a request of a plan again and again, each time with one thing changed and\n"
-          "planned anew: a device left out, alone, twice, faster, with more memory or a faster\n"
-          "disk, the prompt given to another one, a link of more bandwidth or less latency. "
-          "Prints\n"
-          "what helps most first. Of a plan for many requests, their mean time.",
+          "planned anew. First what costs nothing: other types of messages and cache, the LM head\n"
+          "split, a device left out or alone, the prompt at another one; then what must be "
+          "bought:\n"
+          "a device twice, faster, with more memory or a faster disk, a link of more bandwidth or\n"
+          "less latency. Of a plan for many requests, their mean time.",
       .positionals = {"plan.json"},
       .flags = {{"evaluator", "E",
                  "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
@@ -134,11 +172,20 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
   const std::string outdated = planner::outdated_remark(plan, exec::kernels_here());
   if (!outdated.empty() && !quiet) std::cerr << "tandem whatif: " << outdated << '\n';
   ProgressLine progress("changes", !quiet && ::isatty(STDERR_FILENO) == 1);
-  const WhatIf answer = study::what_if(plan, evaluator, progress, served ? &*served : nullptr);
+  const study::ServedWorkload* const requests = served ? &*served : nullptr;
+  const WhatIf bought = study::what_if(plan, evaluator, progress, requests);
+  const study::FreeChanges free = study::free_changes(
+      {.ask = study::fixed_plan(plan, requests, study::planning_evaluator(evaluator)),
+       .plan = &plan,
+       .planned_s = bought.planned_s,
+       .anew = true,
+       .clock = study::request_clock(evaluator),
+       .limits = {.seconds = kFreeSeconds}});
+  const Answered answered{.plan = plan, .served = served, .bought = bought, .free = free};
   if (json) {
-    out << to_json(answer, served).dump(2) << '\n';
+    out << to_json(answered).dump(2) << '\n';
   } else {
-    print(plan, answer, served, out);
+    print(answered, out);
   }
   return 0;
 }

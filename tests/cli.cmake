@@ -17,6 +17,7 @@ tandem_tests(
     cli/experts_command_test.cpp
     cli/fidelity_command_test.cpp
     cli/fit_command_test.cpp
+    cli/free_changes_command_test.cpp
     cli/flags_test.cpp
     cli/formats_command_test.cpp
     cli/gathered_weights_command_test.cpp

@@ -10,6 +10,7 @@ tandem_tests(
     study/device_queue_test.cpp
     study/experiment/mdi_test.cpp
     advice/fit_test.cpp
+    advice/free/free_changes_test.cpp
     advice/fidelity/covering_test.cpp
     advice/fidelity/deviation_summary_test.cpp
     advice/fidelity/matrix_test.cpp

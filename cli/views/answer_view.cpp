@@ -65,11 +65,9 @@ bool has_shorter_weights(const planner::Plan& plan) {
   });
 }
 
-// What shortens the waiting, in words; without what `plan` already has.
+// What shortens the waiting if it is bought, or weights in fewer bits; without what `plan` has.
 std::string remedy_of(model::WaitCause cause, const planner::Plan& plan) {
   const bool weights = has_shorter_weights(plan);
-  const std::string messages =
-      plan.wire == model::WireFormat::q8_0 ? "" : ", or messages in fewer bits (--wire-type)";
   switch (cause) {
     case model::WaitCause::compute:
       return std::string("faster devices") +
@@ -78,13 +76,12 @@ std::string remedy_of(model::WaitCause cause, const planner::Plan& plan) {
       return std::string("more memory for weights") +
              (weights ? ", weights in fewer bits (--dtype)," : "") + " or a faster disk";
     case model::WaitCause::latency:
-      return "links with less latency (a cable instead of Wi-Fi), or fewer devices where memory "
-             "allows";
+      return "links with less latency (a cable instead of Wi-Fi)";
     case model::WaitCause::bandwidth:
-      return "links with more bandwidth" + messages;
+      return "links with more bandwidth";
     case model::WaitCause::copying:
     case model::WaitCause::overhead:
-      return "fewer devices where memory allows" + messages;
+      return "more memory, so that fewer devices are enough";
   }
   return "";
 }
@@ -99,8 +96,8 @@ std::string gain_text(const study::Choice& choice) {
 
 }  // namespace
 
-std::string bottleneck_text(const planner::Plan& plan, bool of_prompt,
-                            const std::optional<Served>& served) {
+BottleneckText bottleneck_text(const planner::Plan& plan, bool of_prompt,
+                               const std::optional<Served>& served) {
   const study::ServedWorkload asked = served ? for_prediction(*served) : study::ServedWorkload{};
   const model::Bottleneck found =
       study::bottleneck_of(plan, study::EvaluatorKind::analytic, served ? &asked : nullptr);
@@ -115,7 +112,7 @@ std::string bottleneck_text(const planner::Plan& plan, bool of_prompt,
     ++part.count;
     if (part.largest == nullptr || one.seconds > part.largest->seconds) part.largest = &one;
   }
-  if (total <= 0.0) return "";
+  if (total <= 0.0) return {};
   const auto most =
       std::ranges::max_element(parts, {}, [](const auto& entry) { return entry.second.seconds; });
   const auto percent = [total](double seconds) {
@@ -129,11 +126,13 @@ std::string bottleneck_text(const planner::Plan& plan, bool of_prompt,
                 ? " (" + part.largest->what + ")"
                 : " (" + part.largest->what + " alone " + percent(part.largest->seconds) + ")";
   }
-  return text + ". To shorten it: " + remedy_of(most->first, plan) + ".";
+  return {.found = text + ".",
+          .remedy = "To shorten it by buying: " + remedy_of(most->first, plan) + "."};
 }
 
 void print_answer(const PlanAnswer& answer, std::ostream& out) {
-  const auto& [plan, served, predicted, choice, objective, platform_devices, shortened] = answer;
+  const auto& [plan, served, predicted, choice, objective, platform_devices, shortened,
+               print_free] = answer;
   const std::int64_t chunk = served && served->is_one() ? served->chunk : 0;
   const auto used = static_cast<std::size_t>(std::ranges::count_if(
       plan.devices,
@@ -150,6 +149,7 @@ void print_answer(const PlanAnswer& answer, std::ostream& out) {
   if (plan.model.experts)
     out << "A token uses " << billions(plan.model.active_parameters()) << " of its "
         << billions(plan.model.parameters()) << " parameters; it cannot be run yet.\n";
+  BottleneckText bottleneck;
   if (predicted.requests.size() == 1) {
     const model::RequestResult& request = predicted.requests.front();
     const std::vector<double> gaps = predicted.metrics.token_latencies_s();
@@ -168,9 +168,11 @@ void print_answer(const PlanAnswer& answer, std::ostream& out) {
     const double rest = request.end_s - request.arrival_s - request.ttft_s;
     const bool of_prompt = objective == planner::Objective::ttft ||
                            (objective == planner::Objective::request && request.ttft_s > rest);
-    if (const std::string text = bottleneck_text(plan, of_prompt, served); !text.empty())
-      out << text << '\n';
+    bottleneck = bottleneck_text(plan, of_prompt, served);
+    if (!bottleneck.found.empty()) out << bottleneck.found << '\n';
   }
+  if (print_free) print_free(out);
+  if (!bottleneck.remedy.empty()) out << bottleneck.remedy << '\n';
   if (choice && choice->contenders.size() > 1) {
     const study::Contender& next = choice->contenders[1];
     out << "Best alternative: strategy " << next.plan.strategy << " on " << next.plan.cluster.size()

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -26,17 +27,25 @@ struct PlanAnswer {
   std::size_t platform_devices = 0;
   // Why the request is not of the usual length; empty: it is, or was given.
   const std::string& shortened;
+  // Prints what can be changed without buying anything.
+  std::function<void(std::ostream&)> print_free{};
 };
 
 // Prints that the model fits and on which devices, the predicted times, what takes most of a step's
-// time and what would shorten it (of the prompt where the objective is its time, or it takes more
-// than all new tokens), the best alternative, and whether the search ended at a limit.
+// time (of the prompt where the objective is its time, or it takes more than all new tokens), the
+// free changes, then what to buy against it, the best alternative, and whether the search ended at
+// a limit.
 void print_answer(const PlanAnswer& answer, std::ostream& out);
 
+struct BottleneckText {
+  std::string found{};   // a sentence; empty: nothing takes time
+  std::string remedy{};  // what must be bought to shorten it
+};
+
 // Describes what the critical path of a new token waits for most, or that of the prompt if
-// `of_prompt` or without new tokens, and what would shorten it. Links are taken as not shared.
-// `served`: how the only request is; nothing: its prompt is read whole.
-[[nodiscard]] std::string bottleneck_text(const planner::Plan& plan, bool of_prompt,
-                                          const std::optional<Served>& served = std::nullopt);
+// `of_prompt` or without new tokens. Links are taken as not shared. `served`: how the only request
+// is; nothing: its prompt is read whole.
+[[nodiscard]] BottleneckText bottleneck_text(const planner::Plan& plan, bool of_prompt,
+                                             const std::optional<Served>& served = std::nullopt);
 
 }  // namespace tandem::cli

@@ -69,26 +69,6 @@ TEST_CASE("cli/wire type: narrow weights have narrow messages and caches, f32 on
   }
 }
 
-TEST_CASE("cli/wire type: a plan says what messages in q8_0 would save, as its plan predicts") {
-  const Kitchen bench;
-  const auto planned = [&](const Words& more) {
-    Words words = flat3_plan("tensor", {"--prompt-tokens", "200", "--dtype", "q8_0", "--json"});
-    std::erase(words, "--quiet");
-    words.insert(words.end(), more.begin(), more.end());
-    return Json::parse(bench.good(words));
-  };
-  const Json plain = planned({});
-  REQUIRE(plain["would_save"].size() == 1);
-  CHECK(plain["would_save"][0]["flag"] == "--wire-type q8_0");
-  const Json narrow = planned({"--wire-type", "q8_0"});
-  CHECK(narrow["would_save"].empty());
-  const double before = plain["predicted"]["request_s"].get<double>();
-  const double after = narrow["predicted"]["request_s"].get<double>();
-  CHECK(plain["would_save"][0]["seconds"].get<double>() == doctest::Approx(after).epsilon(0.02));
-  CHECK(plain["would_save"][0]["part"].get<double>() ==
-        doctest::Approx(1.0 - after / before).epsilon(0.1));
-}
-
 TEST_CASE("cli/wire type: what is not one, or has no effect, is refused") {
   const Kitchen bench;
   for (const auto& [strategy, wire, code, reason] :

@@ -1,0 +1,93 @@
+#include "advice/plan_request.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "advice/prompt_chunks.hpp"
+#include "planner/search/request_checks.hpp"
+#include "planner/search/token_ffn.hpp"
+#include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/stages.hpp"
+
+namespace tandem::study {
+
+Scene scene_of(const planner::Plan& plan) {
+  const auto name = [&](model::DeviceIndex d) {
+    return plan.cluster.devices()[static_cast<std::size_t>(d)].name;
+  };
+  Scene scene{.cluster = plan.cluster, .profiles = plan.profiles, .master = name(plan.master)};
+  if (!planner::sharding_of(plan).splits_layers() || !planner::has_groups(plan)) return scene;
+  for (const planner::Stage& stage : planner::stages(plan)) {
+    std::vector<std::string>& group = scene.groups.emplace_back();
+    for (const model::DeviceIndex d : stage.devices) group.push_back(name(d));
+  }
+  return scene;
+}
+
+std::string to_text(const std::vector<std::vector<std::string>>& groups) {
+  std::string text;
+  for (const std::vector<std::string>& group : groups) {
+    if (group.empty()) continue;
+    text += text.empty() ? "" : "/";
+    for (const std::string& name : group)
+      text += (text.empty() || text.back() == '/' ? "" : ",") + name;
+  }
+  return text;
+}
+
+planner::Request request_of(const planner::Plan& plan, const Scene& scene,
+                            planner::Evaluator evaluate) {
+  const planner::Sharding& sharding = planner::sharding_of(plan);
+  planner::Request request{
+      .model = plan.model,
+      .cluster = scene.cluster,
+      .strategy = plan.strategy,
+      .decode_moves = plan.decode_moves,
+      .token_ffn = planner::token_ffn_of(plan),
+      .gather_weights = plan.gather_weights && planner::can_gather(scene.cluster),
+      .evaluate = std::move(evaluate),
+      .master = scene.master,
+      .workload = plan.workload,
+      .capacity = plan.capacity,
+      .profiles = scene.profiles,
+      .release = plan.release,
+      .groups = to_text(scene.groups),
+      .group_strategy = scene.groups.empty() ? "" : plan.group_strategy,
+      .wire = plan.wire};
+  if (planner::splits_head(plan) && planner::head_obstacle(request).empty()) {
+    request.head = planner::HeadPlacement::split;
+    request.candidates = plan.candidates;
+  }
+  if (!sharding.splits_layers())
+    request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
+  if (sharding.splits_layers() && planner::has_rounds(plan)) request.rounds.reset();
+  if (sharding.has_collective() || !scene.groups.empty()) {
+    const planner::AllreduceChoice sums =
+        scene.groups.empty() ? planner::possible_choice(
+                                   scene.cluster, scene.cluster.find(scene.master), plan.allreduce)
+                             : plan.allreduce;
+    request.allreduce = sharding.joins_prompts_only() || sums.prompt == sums.decode
+                            ? sums.prompt
+                            : sums.prompt + "," + sums.decode;
+  }
+  if (sharding.exchanges_rows() || !request.group_strategy.empty()) request.tiles = plan.tiles;
+  if (plan.streams() && sharding.may_stream()) request.window.blocks.reset();
+  return request;
+}
+
+Ask ask_of(const planner::Plan& plan, const ServedWorkload* served, const Scene& scene,
+           planner::Evaluator evaluate) {
+  Ask ask{.request = request_of(plan, scene, std::move(evaluate))};
+  if (served == nullptr) return ask;
+  if (is_one_in_chunks(*served)) {
+    ask.request.capacity = {};  // reserved for the shares that the plan has now
+    ask.prompt.rows = served->chunk;
+    return ask;
+  }
+  ask.served = *served;
+  if (!planner::sharding_of(plan).splits_layers()) ask.served->steps = 0;
+  return ask;
+}
+
+}  // namespace tandem::study
