@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 #include <mutex>
 #include <ostream>
@@ -65,6 +66,16 @@ exec::Endpoint endpoint_of(const Options& options) {
 }
 
 // Null: without TLS.
+std::string read_pem(const std::string& path) {
+  constexpr std::uintmax_t kMostBytes = 1U << 20U;
+  namespace fs = std::filesystem;
+  if (fs::exists(path) && (!fs::is_regular_file(path) || fs::file_size(path) > kMostBytes))
+    throw Error(path +
+                ": no regular file of at most 1 MiB, expected one in PEM; give the file that "
+                "'openssl' wrote");
+  return read_file(path);
+}
+
 std::shared_ptr<boost::asio::ssl::context> tls_of(const Options& options) {
   if (!options.has("tls-cert")) {
     options.refuse({"tls-key"}, "without '--tls-cert', whose key it is; give both");
@@ -72,9 +83,9 @@ std::shared_ptr<boost::asio::ssl::context> tls_of(const Options& options) {
   }
   const std::string certificate = options.required("tls-cert");
   const std::string key = options.required("tls-key");
-  return serve::tls_context({.certificate = read_file(certificate),
+  return serve::tls_context({.certificate = read_pem(certificate),
                              .certificate_name = certificate,
-                             .key = read_file(key),
+                             .key = read_pem(key),
                              .key_name = key});
 }
 

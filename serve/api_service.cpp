@@ -301,6 +301,7 @@ void ApiService::submit(const std::shared_ptr<Exchange>& exchange, const ApiRequ
     refuse(*exchange->reply, error);
   };
   try {
+    desk_->expect_room(choices);
     // Their seeds are those of samples: seed, seed + 1, ...
     for (planner::InferenceRequest& one : planner::samples_of(request.request, asked.choices))
       exchange->numbers.push_back(

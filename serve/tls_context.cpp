@@ -53,9 +53,10 @@ std::shared_ptr<boost::asio::ssl::context> tls_context(const TlsFiles& files) {
   boost::system::error_code fault;
   context->use_certificate_chain(boost::asio::buffer(files.certificate), fault);
   if (fault)
-    throw Error(files.certificate_name +
-                ": no certificate, expected one in PEM ('-----BEGIN CERTIFICATE-----'), then those "
-                "of its issuers; make one with 'openssl req -x509'");
+    throw Error(
+        files.certificate_name + ": no certificate that can be used (" + fault.message() +
+        "), expected one in PEM ('-----BEGIN CERTIFICATE-----'), then those of its issuers; "
+        "make one with 'openssl req -x509'");
   const auto key = read_key(files);
   const bool fits =
       SSL_CTX_use_PrivateKey(native, key.get()) == 1 && SSL_CTX_check_private_key(native) == 1;

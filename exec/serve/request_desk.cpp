@@ -60,6 +60,17 @@ void RequestDesk::check(const LiveRequest& live) const {
     throw Error(sent + "but sampling " + why);
 }
 
+void RequestDesk::expect_room(std::size_t requests) {
+  const std::lock_guard lock(mutex_);
+  if (answers_.size() + requests <= most_requests()) return;
+  ++counts_.refused;
+  throw DeskFull(std::to_string(answers_.size()) +
+                 " requests are served or wait, and there is "
+                 "room for " +
+                 std::to_string(most_requests()) + ", expected room for " +
+                 std::to_string(requests) + " more; try again later");
+}
+
 std::size_t RequestDesk::submit(LiveRequest live, std::vector<std::string> stops, TakePart take) {
   check(live);
   Answer answer{.text = AnswerText(*tokenizer_, live.request.prompt_ids, std::move(stops)),

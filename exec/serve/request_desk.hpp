@@ -76,6 +76,8 @@ class RequestDesk final : public RequestSource {
   // log-probabilities of more candidates than devices send.
   void check(const LiveRequest& live) const;
 
+  // Throws DeskFull unless so many more requests can be submitted now, by the one thread that does.
+  void expect_room(std::size_t requests);
   // Hands in a request of at most new_tokens; returns its number. Throws as check() does, DeskFull
   // and DeskClosed.
   std::size_t submit(LiveRequest live, std::vector<std::string> stops, TakePart take);

@@ -1,5 +1,6 @@
 #include "planner/plan/prefix_pieces.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -17,6 +18,8 @@ std::vector<PrefixPiece> read_prefix(const model::JsonValue& value, std::int64_t
     piece.expect_keys({"group", "tokens"});
     std::string group = piece.at("group").line(kMostGroupBytes);
     if (group.empty()) piece.at("group").fail("a name");
+    if (std::ranges::find(prefix, group, &PrefixPiece::group) != prefix.end())
+      piece.at("group").fail("a group that no piece before has, as each begins its own text");
     prefix.push_back({.group = std::move(group), .tokens = piece.at("tokens").integer(1, most)});
     tokens += prefix.back().tokens;
     if (tokens > most)

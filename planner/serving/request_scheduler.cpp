@@ -1,6 +1,7 @@
 #include "planner/serving/request_scheduler.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "model/base/error.hpp"
@@ -263,14 +264,20 @@ model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
 bool RequestScheduler::waits_for_prefix(const Progress& progress, const model::Batch& batch) const {
   if (!options_.shares_prefixes || progress.begun) return false;
   const auto number = static_cast<std::int32_t>(progress.number);
-  const std::int64_t least = cache_.available(number) + model::kCacheBlock;
+  std::optional<std::int64_t> least;
+  const auto brings_a_block = [&](std::int32_t sequence) {
+    const std::int64_t common = cache_.common(number, sequence);
+    if (common < model::kCacheBlock) return false;
+    if (!least) least = cache_.available(number) + model::kCacheBlock;
+    return common >= *least;
+  };
   return std::ranges::any_of(active_, [&](const Progress& other) {
     const auto sequence = static_cast<std::int32_t>(other.number);
     const bool reads =
         other.begun || std::ranges::find(batch.segments, sequence, &model::Segment::sequence) !=
                            batch.segments.end();
     return reads && !other.left && other.read < other.of->request.prompt_tokens &&
-           cache_.common(number, sequence) >= least;
+           brings_a_block(sequence);
   });
 }
 

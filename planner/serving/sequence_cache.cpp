@@ -32,8 +32,10 @@ SequenceCache::Prefix SequenceCache::find(std::span<const std::int32_t> prompt) 
   const KeptPrefixes::Match kept = kept_.find(known);
   Prefix best{.from = kept.sequence, .positions = kept.tokens};
   for (const auto& [sequence, active] : active_) {
-    const std::int64_t length = table_.length(sequence);
-    const std::int64_t common = std::min(length, common_prefix(known, active.prompt));
+    const std::int64_t length = std::min<std::int64_t>(table_.length(sequence), std::ssize(known));
+    if (length < best.positions) continue;
+    const std::int64_t common =
+        common_prefix(known.first(static_cast<std::size_t>(length)), active.prompt);
     if (common > 0 && common >= best.positions) best = {.from = sequence, .positions = common};
   }
   return best;
@@ -61,12 +63,33 @@ void SequenceCache::admit(std::int32_t sequence, std::int64_t positions,
   begin(sequence);
 }
 
+SequenceCache::Prefix SequenceCache::longer_prefix(std::int32_t sequence) const {
+  const Active& active = active_.at(sequence);
+  const Prefix prefix = find(active.prompt);
+  if (prefix.positions <= table_.length(sequence)) return {};
+  const auto own = table_.blocks(sequence).first(static_cast<std::size_t>(active.counted));
+  const auto whole = static_cast<std::size_t>(whole_blocks(prefix.positions));
+  const auto others = table_.blocks(prefix.from).first(whole);
+  std::int64_t shared_now = 0;
+  for (const std::int32_t block : own)
+    shared_now += held_[static_cast<std::size_t>(block)] > 1 ? model::kCacheBlock : 0;
+  std::int64_t shared_then = 0;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const bool is_own = i < own.size() && own[i] == others[i];
+    shared_then +=
+        held_[static_cast<std::size_t>(others[i])] > (is_own ? 1 : 0) ? model::kCacheBlock : 0;
+  }
+  // Others were admitted into what this request shares.
+  const std::int64_t positions = table_.size() * model::kCacheBlock;
+  return reserved() + shared_now - shared_then <= positions ? prefix : Prefix{};
+}
+
 std::int64_t SequenceCache::begin(std::int32_t sequence) {
   if (!shares_) return 0;
   Active& active = active_.at(sequence);
   const std::int64_t length = table_.length(sequence);
-  const Prefix prefix = find(active.prompt);
-  if (prefix.positions <= length || operations_.size() >= kMostForked) return length;
+  const Prefix prefix = longer_prefix(sequence);
+  if (prefix.positions == 0 || operations_.size() >= kMostForked) return length;
   if (length > 0) {
     uncount(sequence, active);
     apply({.kind = model::CacheOpKind::free, .sequence = sequence});
@@ -82,8 +105,7 @@ std::int64_t SequenceCache::begin(std::int32_t sequence) {
 }
 
 std::int64_t SequenceCache::available(std::int32_t sequence) const {
-  return std::max<std::int64_t>(table_.length(sequence),
-                                find(active_.at(sequence).prompt).positions);
+  return std::max<std::int64_t>(table_.length(sequence), longer_prefix(sequence).positions);
 }
 
 std::int64_t SequenceCache::common(std::int32_t sequence, std::int32_t other) const {

@@ -64,6 +64,9 @@ class SequenceCache {
     bool entered = false;      // has had rows
     std::vector<std::int32_t> prompt{};
   };
+  // Returns the prefix that begin() takes over, longer than what the sequence has: none where
+  // fewer of its blocks were shared, so that more would be reserved than there are.
+  [[nodiscard]] Prefix longer_prefix(std::int32_t sequence) const;
   void apply(const model::CacheOp& op);
   void count(std::int32_t sequence, Active& active, std::int64_t blocks);
   void uncount(std::int32_t sequence, Active& active);

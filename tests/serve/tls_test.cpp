@@ -129,7 +129,7 @@ TEST_CASE("serve/tls: files that are not what they should be are named") {
   };
   for (const std::string& bad : {std::string(), std::string("nonsense"), identity.key,
                                  identity.certificate.substr(0, identity.certificate.size() / 2)})
-    refused(bad, identity.key, "c.pem: no certificate, expected one in PEM");
+    refused(bad, identity.key, "c.pem: no certificate that can be used");
   for (const std::string& bad : {std::string(), std::string("nonsense"), identity.certificate,
                                  identity.key.substr(0, identity.key.size() / 2)})
     refused(identity.certificate, bad, "k.pem: no private key, expected one in PEM");

@@ -16,6 +16,7 @@
 #include "planner/serving/prefix_sharing.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
+#include "planner/serving/sequence_cache.hpp"
 #include "planner/strategy/common/graph_cache.hpp"
 #include "tests/planner/planner_fixture.hpp"
 
@@ -408,6 +409,37 @@ TEST_CASE("planner/shared prefixes: steps that were made are written, read and r
   }
 }
 
+// A shares C's blocks, and D is admitted into what that spares. When A begins, the kept text of B
+// is longer than what it shares with C, but nobody active holds B's blocks.
+TEST_CASE("planner/shared prefixes: nothing is taken over in place of what others paid for") {
+  constexpr std::int64_t kPositions = 40 * model::kCacheBlock;
+  planner::SequenceCache cache(kPositions, true);
+  const auto text = [](std::int32_t common, std::int32_t all, std::int32_t own) {
+    Tokens tokens;
+    for (std::int32_t i = 0; i < all; ++i) tokens.push_back(i < common ? i : own * 10000 + i);
+    return tokens;
+  };
+  const auto read = [&](std::int32_t sequence, std::int32_t past, std::int32_t rows) {
+    static_cast<void>(cache.enter(std::vector<model::Segment>{
+        {.sequence = sequence, .past = past, .rows = rows, .sampled = 0}}));
+  };
+  cache.admit(0, 338, text(10, 10, 0));  // B, whose answer goes on as the common text does
+  read(0, 0, 10);
+  cache.admit(1, 575, text(321, 500, 1));  // C
+  CHECK(cache.begin(1) == 10);
+  read(1, 10, 490);
+  read(0, 10, 327);
+  cache.admit(2, 701, text(336, 641, 2));  // A waits for rows
+  CHECK(cache.reserved() == (6 + 9 + 11 - 5) * model::kCacheBlock);
+  cache.end(0, text(337, 337, 0));
+  cache.admit(3, 25 * model::kCacheBlock, text(0, 700, 3));  // D
+  CHECK(cache.reserved() == kPositions);
+  CHECK(cache.available(2) == cache.begin(2));
+  CHECK(cache.reserved() <= kPositions);
+  read(2, static_cast<std::int32_t>(cache.available(2)), 1);
+  read(3, 0, 25 * model::kCacheBlock);
+}
+
 TEST_CASE("planner/shared prefixes: pieces are read from a workload, or refused by name") {
   const auto line = [](const std::string& rest) {
     return R"({"id": "a", "arrival_s": 0, "new_tokens": 4, )" + rest + "}";
@@ -423,6 +455,8 @@ TEST_CASE("planner/shared prefixes: pieces are read from a workload, or refused 
       {R"("prompt_tokens": 9, "prefix": [{"group": "s", "tokens": 0}])", "tokens"},
       {R"("prompt_tokens": 9, "prefix": [{"group": "s", "tokens": 9}, {"group": "c", "tokens": 5}])",
        "expected at most 13 with those before"},
+      {R"("prompt_tokens": 9, "prefix": [{"group": "s", "tokens": 3}, {"group": "s", "tokens": 5}])",
+       "expected a group that no piece before has"},
       {R"("prompt_ids": [1, 2], "prefix": [{"group": "s", "tokens": 1}])", "beside a prompt"}};
   for (const auto& [text, part] : cases) {
     CAPTURE(text);
