@@ -23,6 +23,7 @@ namespace {
 
 std::vector<planner::PlanDecision> recorded(const std::vector<planner::Decision>& decisions) {
   std::vector<planner::PlanDecision> all;
+  all.reserve(decisions.size());
   for (const planner::Decision& one : decisions) {
     all.push_back({.axis = std::string(one.axis),
                    .value = one.alternatives[one.selected].label,

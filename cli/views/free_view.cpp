@@ -93,6 +93,7 @@ std::vector<std::string> in_vain(const FreeChanges& changes,
                                  const FreeWords& words) {
   std::vector<std::string> all;
   std::vector<std::string_view> known;
+  known.reserve(worth.size());
   for (const FreeChange* const change : worth) known.push_back(change->kind);
   for (const FreeChange& change : changes.tried) {
     if (!change.seconds || std::ranges::find(known, change.kind) != known.end()) continue;

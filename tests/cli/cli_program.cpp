@@ -53,8 +53,8 @@ int wait_for(pid_t child) {
 }
 
 // Plans of tests are of strategy tensor with sums at a star and read prompts whole unless they say
-// so, and searches for the best strategy run to the end, so that they do not depend on the machine's
-// speed.
+// so, and searches for the best strategy run to the end, so that they do not depend on the
+// machine's speed.
 void name_strategy(std::vector<std::string>& words) {
   if (words.size() < 2 || words[1] != "plan") return;
   const auto begins = [&](const std::string& flag) {
