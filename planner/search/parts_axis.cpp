@@ -77,7 +77,10 @@ void walk_parts(const Draft& draft, Alternatives& all) {
     return predicted_time(plan, request.objective, request.evaluate);
   };
   all.compare_by(seconds_of);
-  all.offer("as found", [&] { return found; });
+  all.offer("as found", [&] {
+    Found same = found;
+    return same;
+  });
   const Plan* const plan = found.plan();
   if (plan == nullptr || found.chunk > 0 || plan->gather_weights || plan->sparse ||
       (sharding_of(*plan).splits_positions() && !splits_prompt(*plan)))

@@ -24,7 +24,6 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -91,9 +90,13 @@ bool leaves_one_out(const std::vector<Range>& rows) {
 std::int32_t least_split_rows(const Plan& plan) {
   if (plan.sparse) return 1;  // prompts of one length
   const Ranking ranks = ranking_of(plan);
-  const auto counts = std::views::iota(1, static_cast<std::int32_t>(plan.model.intermediate));
-  return *std::ranges::partition_point(
-      counts, [&](std::int32_t rows) { return leaves_one_out(rows_by_rank(plan, ranks, rows)); });
+  std::int32_t too_few = 0;
+  auto enough = static_cast<std::int32_t>(plan.model.intermediate);
+  while (enough - too_few > 1) {
+    const std::int32_t middle = too_few + (enough - too_few) / 2;
+    (leaves_one_out(rows_by_rank(plan, ranks, middle)) ? too_few : enough) = middle;
+  }
+  return enough;
 }
 
 class Lowering {
