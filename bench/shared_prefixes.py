@@ -1,4 +1,4 @@
-"""Times of prompts that begin alike, with and without shared prefixes, predicted and on this machine.
+"""Times of prompts with a common beginning, with and without shared prefixes, predicted and on this machine.
 
     shared_prefixes.py TANDEM
 

@@ -33,8 +33,8 @@ struct StrategyFlags {
 [[nodiscard]] StrategyFlags strategy_flags(const Options& options, const planner::Strategy& chosen,
                                            const std::string& name);
 
-// What is asked of stages is done or refused. Runs that nobody else's layers part are one, so few
-// layers may give fewer rounds, and a plan that has one step in flight for nothing.
+// Throws Usage unless the plan has the stages that flags ask for: runs of layers with no other
+// device's between them are one run, so few layers may give fewer rounds.
 void check_stages(const Options& options, const planner::Plan& plan);
 // Several steps in flight exclude weights that stream, and rounds. `any`: the strategy is to be
 // chosen, too.

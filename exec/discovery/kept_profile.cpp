@@ -47,7 +47,7 @@ std::vector<model::CacheFormat> caches_of(const ProfileOrder& order,
         std::ranges::find(caches, *format) != caches.end())
       throw Error(
           "profile order: cache type '" + model::printable(name, kMaxFormatBytes) +
-          "', expected one besides f32, each once; install the same tandem on every device");
+          "', expected one other than f32, each once; install the same tandem on every device");
     transformer.cache = *format;
     transformer.validate();
     caches.push_back(*format);

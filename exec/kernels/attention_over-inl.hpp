@@ -172,9 +172,10 @@ void attend_over(const Attention& a) {
         for (std::int64_t k = 0; k < a.head_dim; ++k) query.out[k] *= factor;
         if (a.softmax != nullptr) {
           const std::int64_t at = all * (done + i) / passes + j;
-          float* const told = a.softmax + at / a.group * a.softmax_stride + at % a.group * 2;
-          told[0] = query.maximum;
-          told[1] = sum;
+          float* const maximum_and_sum =
+              a.softmax + at / a.group * a.softmax_stride + at % a.group * 2;
+          maximum_and_sum[0] = query.maximum;
+          maximum_and_sum[1] = sum;
         }
       }
     }

@@ -54,15 +54,15 @@ void weigh_keys_over(const Attention& a, float* sums, std::int64_t stride) {
       for (int j = 0; j < count; ++j) {
         const std::int64_t row = (begin + j) / a.group;
         const std::int64_t head = (begin + j) % a.group;
-        const float* const told = a.softmax + row * a.softmax_stride + 2 * head;
+        const float* const maximum_and_sum = a.softmax + row * a.softmax_stride + 2 * head;
         queries[j] = {
             a.queries + row * a.query_stride + head * a.head_dim,
             nullptr,
             a.window > 0 ? HWY_MAX(a.first_key, a.past + row + 1 - a.window) : a.first_key,
             HWY_MIN(a.end_key, a.past + row + 1),
-            told[0],
+            maximum_and_sum[0],
             {}};
-        denominators[j] = told[1];
+        denominators[j] = maximum_and_sum[1];
         limit = HWY_MAX(limit, queries[j].limit);
       }
       if (limit <= first) continue;

@@ -225,6 +225,19 @@ TEST_CASE("study/prompt chunks: what the first token waits for sums to its time 
   }
 }
 
+// One step after the other: the last 256 of 300 take more than that part, as they attend to more.
+TEST_CASE("study/prompt chunks: of many chunks the last stand for all") {
+  const PromptPlan plan =
+      plan_for(request_of(equal_devices(1, 1e6), "local", {600, 3}), {.rows = 2});
+  const study::ServedWorkload served = study::one_in_chunks(plan.plan.workload, 2);
+  const model::Metrics metrics = study::predict_served(plan.plan, served, {}).result.metrics;
+  const model::Bottleneck found =
+      study::bottleneck_of(plan.plan, study::EvaluatorKind::analytic, &served);
+  CHECK(sum(found.prompt) > 256.0 / 300.0 * metrics.ttft_s);
+  CHECK(sum(found.prompt) < metrics.ttft_s);
+  CHECK(sum(found.token) == doctest::Approx(metrics.token_latencies_s()[0]).epsilon(1e-9));
+}
+
 TEST_CASE("study/prompt chunks: the search for the best strategy reads prompts in chunks") {
   planner::Request request = request_of(equal_devices(4, 1e5), "auto", {48, 2});
   const study::Choice whole = study::choose({.request = request});
