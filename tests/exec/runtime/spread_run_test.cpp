@@ -56,19 +56,30 @@ Ran executed(const planner::Plan& plan, const std::filesystem::path& weights) {
   });
 }
 
-void check_close(const std::vector<std::vector<float>>& got,
-                 const std::vector<std::vector<float>>& wanted, float limit) {
-  REQUIRE(got.size() == wanted.size());
-  for (std::size_t step = 0; step < got.size(); ++step) {
-    REQUIRE(got[step].size() == wanted[step].size());
+// Checks `got` against what one device computes: logits within `limit` times the largest of their
+// step, and the same tokens. Where one device's logits of two tokens are nearer to each other than
+// that, either may be chosen, and what follows is another text, which is not compared.
+void check_text(const Ran& got, const std::vector<std::int32_t>& tokens,
+                const std::vector<std::vector<float>>& logits, float limit) {
+  REQUIRE(got.tokens.size() == tokens.size());
+  REQUIRE(got.logits.size() == logits.size());
+  for (std::size_t step = 0; step < tokens.size(); ++step) {
+    const std::vector<float>& wanted = logits[step];
+    REQUIRE(got.logits[step].size() == wanted.size());
     float worst = 0.0F;
     float largest = 0.0F;
-    for (std::size_t i = 0; i < got[step].size(); ++i) {
-      worst = std::max(worst, std::abs(got[step][i] - wanted[step][i]));
-      largest = std::max(largest, std::abs(wanted[step][i]));
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      worst = std::max(worst, std::abs(got.logits[step][i] - wanted[i]));
+      largest = std::max(largest, std::abs(wanted[i]));
     }
     CAPTURE(step);
     CHECK(worst <= limit * largest);
+    const std::int32_t token = got.tokens[step];
+    if (token == tokens[step]) continue;
+    CHECK(wanted[static_cast<std::size_t>(tokens[step])] -
+              wanted[static_cast<std::size_t>(token)] <=
+          2 * limit * largest);
+    return;
   }
 }
 
@@ -121,8 +132,7 @@ TEST_CASE("exec/spread: gives one device's logits and tokens, and sends what is 
         CAPTURE(room);
         const planner::Plan plan = planned(geometry, "spread", devices, prompt, room);
         const Ran ran = executed(plan, folder.path());
-        CHECK(ran.tokens == tokens);
-        check_close(ran.logits, wanted, limit_of(geometry));
+        check_text(ran, tokens, wanted, limit_of(geometry));
         CHECK(ran.sent == predicted_bytes(plan));
       }
     }
@@ -156,8 +166,7 @@ TEST_CASE("exec/spread: uneven parts, and keys and values that move, give one de
           CAPTURE(to_string(moves));
           const planner::Plan plan = planned(geometry, "spread", 3, prompt, room, partition, moves);
           const Ran ran = executed(plan, folder.path());
-          CHECK(ran.tokens == tokens);
-          check_close(ran.logits, wanted, limit_of(geometry));
+          check_text(ran, tokens, wanted, limit_of(geometry));
           CHECK(ran.sent == predicted_bytes(plan));
         }
       }
@@ -207,8 +216,7 @@ TEST_CASE("exec/spread: an FFN of new tokens that devices share out gives one de
           CAPTURE(ends[0]);
           plan = planner::with_predicted_memory(std::move(plan));
           const Ran ran = executed(plan, folder.path());
-          CHECK(ran.tokens == tokens);
-          check_close(ran.logits, wanted, limit_of(geometry));
+          check_text(ran, tokens, wanted, limit_of(geometry));
           CHECK(ran.sent == predicted_bytes(plan));
         }
       }
