@@ -32,6 +32,7 @@ tandem_tests(
     exec/runtime/gathered_weights_run_test.cpp
     exec/runtime/spread_run_test.cpp
     exec/runtime/wire_type_run_test.cpp
+    exec/runtime/chosen_instructions.cpp
     cli/cli_program.cpp
   LIBRARIES tandem::exec Threads::Threads)
 target_include_directories(tandem_runtime_tests PRIVATE ${PROJECT_SOURCE_DIR})
