@@ -158,8 +158,11 @@ void print_answer(const PlanAnswer& answer, std::ostream& out) {
     if (!gaps.empty()) {
       const double whole = request.end_s - request.arrival_s;
       const double rate = static_cast<double>(gaps.size()) / (whole - request.ttft_s);
-      out << ", then " << model::fixed(rate, rate < 10.0 ? 2 : 0) << " tokens a second; "
-          << to_text(plan.workload) << " take " << to_text(Seconds{whole});
+      constexpr double kSlow = 0.1;
+      out << ", then "
+          << (rate < kSlow ? "a token every " + to_text(Seconds{1.0 / rate})
+                           : model::fixed(rate, rate < 10.0 ? 2 : 0) + " tokens a second")
+          << "; " << to_text(plan.workload) << " take " << to_text(Seconds{whole});
     }
     out << (shortened.empty() ? "" : " (" + shortened + ")");
     if (const std::string varies = model::variation(plan.cluster); !varies.empty())

@@ -110,8 +110,10 @@ FlopsPerSecond parse_flops(std::string_view text, std::string_view subject) {
 
 std::string to_text(Seconds value) {
   constexpr Unit kShown[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}};
-  return format(value.value(),
-                value.value() == 0.0 ? std::span(kShown).last(1) : std::span(kShown).first(4));
+  constexpr Unit kLong[] = {{"h", 3600.0}, {"d", 86400.0}};
+  constexpr double kLongest = 9999.5;  // in seconds
+  if (std::abs(value.value()) >= kLongest) return format(value.value(), kLong);
+  return format(value.value(), value.value() == 0.0 ? std::span(kShown).last(1) : kShown);
 }
 std::string to_text(Bytes value) {
   constexpr Unit kShown[] = {{"B", 1.0}, {"KiB", kKi}, {"MiB", kMi}, {"GiB", kGi}, {"TiB", kTi}};

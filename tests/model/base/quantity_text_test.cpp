@@ -47,6 +47,9 @@ TEST_CASE("model/quantity_text: three digits with the unit that fits") {
   CHECK(to_text(Seconds{0.9994}) == "999 ms");
   CHECK(to_text(Seconds{2.5e-9}) == "2.5 ns");
   CHECK(to_text(Seconds{7200.0}) == "7200 s");
+  CHECK(to_text(Seconds{9999.4}) == "9999 s");
+  CHECK(to_text(Seconds{9999.6}) == "2.78 h");
+  CHECK(to_text(Seconds{8.25e6}) == "95.5 d");
   CHECK(to_text(Bytes{1.64 * 1073741824.0}) == "1.64 GiB");
   CHECK(to_text(Bytes{512.0}) == "512 B");
   CHECK(to_text(BytesPerSecond{37.5e6}) == "37.5 MBps");
