@@ -9,6 +9,7 @@ tandem_tests(
     study/experiment/csps_testbed_test.cpp
     study/device_queue_test.cpp
     study/experiment/mdi_test.cpp
+    study/experiment/printed_counts_test.cpp
     advice/fit_test.cpp
     advice/free/free_changes_test.cpp
     advice/fidelity/covering_test.cpp

@@ -42,6 +42,15 @@ struct Ratios {
 };
 constexpr const char* kDropping = "csps dropping 22%";
 
+// The text's range, which rows with and without dropping compare with; of rates one of both data
+// sets.
+std::string csps_printed(const std::string& quantity, const std::string& data_set,
+                         const std::string& end, const std::string& of) {
+  if (quantity == "rate_ratio") return "request rate, " + end;
+  return quantity + ", " + data_set + ", " + end +
+         (of.starts_with("csps-ntp") ? ", ntp over tp" : "");
+}
+
 }  // namespace
 
 ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
@@ -122,7 +131,8 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
                .paper =
                    Reading::number(csps_throughputs(scenarios, over, phase).tokens_per_s[column] /
                                    csps_throughputs(scenarios, under, phase).tokens_per_s[column]),
-               .tandem = Reading::number(value)});
+               .tandem = Reading::number(value),
+               .printed = data_set + ", " + model + ", " + over + " over " + under + ", " + phase});
         };
         ratio("prefill_ratio", "prefill",
               (a.prompt_tokens / a.ttft_s) / (b.prompt_tokens / b.ttft_s));
@@ -148,7 +158,8 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
         report.rows.push_back({.keys = {data_set, end, of},
                                .quantity = quantity,
                                .paper = Reading::number(said),
-                               .tandem = Reading::number(value)});
+                               .tandem = Reading::number(value),
+                               .printed = csps_printed(quantity, data_set, end, of)});
       }
     };
     const CspsClaim ttft = csps_claim(scenarios, "ttft sarathi over csps", data_set);

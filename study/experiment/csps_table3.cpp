@@ -117,6 +117,7 @@ ExperimentReport csps_table3(const Scenarios& scenarios, Progress& progress) {
                                .quantity = quantity,
                                .paper = paper,
                                .tandem = Reading::number(found.seconds * 1e3),
+                               .printed = keys[0] + ", " + name + ", " + quantity,
                                .note = std::move(note)});
       };
       const planner::Plan queries =

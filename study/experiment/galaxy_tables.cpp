@@ -15,6 +15,12 @@ namespace {
 constexpr std::int64_t kTable1Rows = 30;
 constexpr double kNanoBudget = 1.5 * kGalaxyGB;
 
+// The printed number of a copy of a model that does not fit a Nano: with sequence parallelism in
+// every environment, and alone.
+std::string printed_copy(const Reading& paper, const std::string& model) {
+  return paper.kind == Reading::Kind::out_of_memory ? "a copy of " + model : "";
+}
+
 // Rows of `hardware` in Tables IV and V. `gpu`: the model whose row calibrates the GPU.
 ExperimentReport speed_ups(const Scenarios& scenarios, Progress& progress,
                            const std::string& hardware, const GalaxyTestbed& testbed,
@@ -30,11 +36,14 @@ ExperimentReport speed_ups(const Scenarios& scenarios, Progress& progress,
         testbed.cluster(scenarios, environment, paper_reading(table, i, "bandwidth_mbps").value);
     const model::Transformer transformer = galaxy_model(scenarios, name);
     const auto row = [&](const std::string& quantity, GalaxySystem other) {
-      report.rows.push_back({.keys = {name, environment},
-                             .quantity = quantity,
-                             .paper = paper_reading(table, i, quantity),
-                             .tandem = speed_up(cluster, transformer, other, hardware == "cpu"),
-                             .calibrated = name == calibrates && other == GalaxySystem::megatron});
+      const Reading paper = paper_reading(table, i, quantity);
+      report.rows.push_back(
+          {.keys = {name, environment},
+           .quantity = quantity,
+           .paper = paper,
+           .tandem = speed_up(cluster, transformer, other, hardware == "cpu"),
+           .calibrated = name == calibrates && other == GalaxySystem::megatron,
+           .printed = other == GalaxySystem::sequence ? printed_copy(paper, name) : ""});
     };
     row("speedup_over_mlm", GalaxySystem::megatron);
     row("speedup_over_sp", GalaxySystem::sequence);
@@ -66,7 +75,8 @@ ExperimentReport galaxy_table1(const Scenarios& scenarios, Progress& progress) {
                                                          : Reading::number(*pass_seconds(
                                                                cluster, transformer,
                                                                GalaxySystem::local, kTable1Rows)),
-                           .calibrated = name == "bert-l"});
+                           .calibrated = name == "bert-l",
+                           .printed = printed_copy(paper_reading(table, i, "latency_s"), name)});
     report.rows.push_back({.keys = {name},
                            .quantity = "memory_gb",
                            .paper = paper_reading(table, i, "memory_gb"),

@@ -56,7 +56,8 @@ ExperimentReport mdi_rates(const Scenarios& scenarios, Progress& progress) {
            .quantity = "tokens_per_s",
            .paper = paper_reading(table, i, "tokens_per_s"),
            .tandem = Reading::number(mdi_rate(testbed.boards, testbed.board, transformer, run)),
-           .calibrated = std::ranges::count(testbed.calibrated, i) > 0});
+           .calibrated = std::ranges::count(testbed.calibrated, i) > 0,
+           .printed = run.model + ", " + table.at(i, "nodes") + " nodes"});
     };
     run.counted = counted(run);
     if (run.counted > 0) add("as plotted");

@@ -45,6 +45,14 @@ double proposition5(const Transformer& t, std::int64_t devices, std::int64_t win
 
 }  // namespace
 
+std::string printed_memory(const std::string& quantity, const std::string& model,
+                           std::int64_t devices, std::int64_t window) {
+  // Without the scheduler there is no window.
+  const std::string of_window =
+      quantity == "memory_on_gb" ? ", window " + std::to_string(window) : "";
+  return quantity + ", " + model + ", " + std::to_string(devices) + " devices" + of_window;
+}
+
 Reading paper_reading(const model::Csv& csv, std::size_t row, std::string_view column) {
   const std::string& text = csv.at(row, column);
   if (text.empty()) return {};

@@ -21,6 +21,11 @@ namespace tandem::study {
 // are 276e9 bytes, 257 GiB.
 inline constexpr double kPaperGB = 1024.0 * 1024.0 * 1024.0;
 
+// Identities of printed numbers (ExperimentRow::printed) that two tables print: peak memory of a
+// run on so many devices, which Tables 1, 2 and 6 repeat.
+[[nodiscard]] std::string printed_memory(const std::string& quantity, const std::string& model,
+                                         std::int64_t devices, std::int64_t window);
+
 // Parses "OOM" or a number; empty: none. Throws Error naming the file's row otherwise.
 [[nodiscard]] Reading paper_reading(const model::Csv& csv, std::size_t row,
                                     std::string_view column);

@@ -50,7 +50,11 @@ ExperimentReport tpi_figure6(const Scenarios& scenarios, Progress& progress) {
     const model::Transformer t = scenarios.model(c.model);
     const auto add = [&](const char* system, Reading paper, Reading tandem) {
       report.rows.push_back(
-          {.keys = {c.model, system}, .quantity = "latency_s", .paper = paper, .tandem = tandem});
+          {.keys = {c.model, system},
+           .quantity = "latency_s",
+           .paper = paper,
+           .tandem = tandem,
+           .printed = paper.kind == Reading::Kind::none ? "" : "figure 6, " + std::string(system)});
     };
     // "Challenging to run even 3B models": 13.7 GB are more than memory and swap.
     const bool alone = klonet_fits(t, stage_bytes(t, memory.program_bytes, 1));

@@ -1,6 +1,6 @@
 // TPI-LLM, Table 1: eight devices behind home gateways, 300 Mbps and 1 ms a link.
 
-#include <cmath>
+#include <utility>
 
 #include "model/base/text_table.hpp"
 #include "study/experiment/tpi.hpp"
@@ -54,11 +54,20 @@ class Table1 {
   }
 
   void row(std::size_t i, const std::string& quantity, Reading tandem, bool calibrated) {
-    rows_.push_back({.keys = {table_.at(i, "model")},
+    const std::string& name = table_.at(i, "model");
+    const Reading paper = paper_reading(table_, i, quantity);
+    std::string printed;
+    if (quantity.starts_with("memory")) {
+      printed = printed_memory(quantity, name, kTable1Devices, kTable1Window);
+    } else if (paper.kind == Reading::Kind::out_of_memory) {
+      printed = name + " without the scheduler";  // first token and latency are one run
+    }
+    rows_.push_back({.keys = {name},
                      .quantity = quantity,
-                     .paper = paper_reading(table_, i, quantity),
+                     .paper = paper,
                      .tandem = tandem,
-                     .calibrated = calibrated});
+                     .calibrated = calibrated,
+                     .printed = std::move(printed)});
   }
 
   const Scenarios& scenarios_;

@@ -112,11 +112,16 @@ class Laptops {
     const model::Transformer t = scenarios_.model(name);
     const bool four = table_.at(i, "laptops") == "4";
     const auto row = [&](const std::string& quantity, Reading tandem, bool calibrated) {
-      rows.push_back({.keys = {table_.at(i, "laptops"), name},
-                      .quantity = quantity,
-                      .paper = paper_reading(table_, i, quantity),
-                      .tandem = tandem,
-                      .calibrated = calibrated});
+      const Reading paper = paper_reading(table_, i, quantity);
+      // What is larger than the model that sets the size of the swap is out of memory with it.
+      const bool follows = paper.kind == Reading::Kind::out_of_memory && !calibrated;
+      rows.push_back(
+          {.keys = {table_.at(i, "laptops"), name},
+           .quantity = quantity,
+           .paper = paper,
+           .tandem = tandem,
+           .calibrated = calibrated,
+           .aside = follows ? ExperimentRow::Aside::follows : ExperimentRow::Aside::none});
     };
     // Table 8 repeats Table 3's numbers for what runs on one laptop.
     if (four) {
