@@ -152,7 +152,7 @@ ExperimentReport csps_figure17(const Scenarios& scenarios, Progress& progress) {
                              .quantity = "rate_ratio",
                              .paper = Reading::number(theirs),
                              .tandem = Reading::number(ours),
-                             .printed = std::string("request rate, ") + end});
+                             .printed = csps_printed_range("rate_ratio", "", end, false)});
     }
   }
   return report;

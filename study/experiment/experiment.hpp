@@ -39,8 +39,9 @@ struct ExperimentRow {
   // Why a row that calibrates nothing is no prediction either.
   enum class Aside : std::uint8_t {
     none,
-    follows,  // from calibrated rows alone
-    formula,  // paper and program compute the same formula
+    follows,   // from calibrated rows alone
+    formula,   // paper and program compute the same formula
+    quotient,  // of printed numbers that have rows of their own
   };
   Aside aside = Aside::none;
   // The printed number, if several rows of a paper's experiments compare with the same one ("memory
@@ -82,6 +83,8 @@ struct Experiment {
 
 [[nodiscard]] const std::vector<Experiment>& experiments();
 
+ExperimentReport csps_by_steps(const Scenarios& scenarios, Progress& progress);
+ExperimentReport csps_readings(const Scenarios& scenarios, Progress& progress);
 ExperimentReport csps_consistency(const Scenarios& scenarios, Progress& progress);
 ExperimentReport csps_drop(const Scenarios& scenarios, Progress& progress);
 ExperimentReport csps_figure2(const Scenarios& scenarios, Progress& progress);

@@ -32,6 +32,8 @@ std::string role(const ExperimentReport& report, const ExperimentRow& row) {
       return "follows";
     case ExperimentRow::Aside::formula:
       return "formula";
+    case ExperimentRow::Aside::quotient:
+      return "quotient";
   }
   return row.paper.kind == Reading::Kind::none ? "shown" : report.role;
 }
@@ -161,8 +163,8 @@ void print_summary(const ExperimentReport& report, std::ostream& out) {
       << " within 15% and " << printed.within_30 << " within 30%";
   if (aside > 0)
     out << "\na: " << aside
-        << " rows that are no predictions: they follow from calibrated ones, or compare a formula "
-           "with itself";
+        << " rows that are no predictions: they follow from calibrated ones, compare a formula "
+           "with itself, or are quotients of printed numbers";
   out << "\nc: calibrated, no prediction   *: off by more than "
       << model::fixed(100.0 * kNotable, 0) << "%, explained below\n";
 }

@@ -64,6 +64,11 @@ const std::vector<Experiment>& experiments() {
        "experiment_table.py", csps_table3},
       {"papers", "", "distinct printed numbers of each paper, and how many are within 15% and 30%",
        "experiment_table.py", papers},
+      {"csps-steps", "CSPS, by steps",
+       "CSPS, all figures and Tables 3 and 4, by software's cost of steps and tokens",
+       "experiment_table.py", csps_by_steps},
+      {"csps-readings", "", "CSPS, every printed number by both readings, counted over one set",
+       "experiment_table.py", csps_readings},
       {"collectives", "", "which all-reduce is fastest, over size, latency, bandwidth and devices",
        "collectives.py", collectives_map},
   };
