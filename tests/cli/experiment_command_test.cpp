@@ -177,7 +177,7 @@ TEST_CASE("cli/experiment: where CSPS contradicts itself is computed from its ow
   const Json json = report("csps-consistency");
   const Errors errors = errors_of(json);
   CHECK(errors.calibrated == 0);
-  CHECK(errors.predicted == 28);
+  CHECK(errors.predicted == 50);
   CHECK(json.at("rows").at(0).at("role") == "compared");
   const std::string prefill = "prefill throughput, csps over sarathi/Table 4";
   CHECK(number_of(json, prefill, "least") == doctest::Approx(1656.0 / 293.0));
@@ -187,6 +187,19 @@ TEST_CASE("cli/experiment: where CSPS contradicts itself is computed from its ow
         doctest::Approx(1e6 / 213.0));
   CHECK(number_of(json, "response time, sarathi over csps/needlebench, at most ttft's or tbt's",
                   "most") == 7.5);
+  CHECK(number_of(json, "sarathi's tbt, s/1K: a chunk at figure 3's tokens/s", "least") ==
+        doctest::Approx(256.0 / 487.0));
+  const std::string medians =
+      "prompt tokens over new tokens, medians of Table 2/needlebench, Table 4's rates of ";
+  CHECK(number_of(json, medians + "sarathi", "least") == doctest::Approx(238.0 / 8.2));
+  CHECK(number_of(json, medians + "csps", "most") == doctest::Approx(1580.0 / 29.0));
+  CHECK(number_of(json, medians + "csps", "most", "paper") == doctest::Approx(113.0 / 0.348));
+}
+
+TEST_CASE("cli/experiment: CSPS by steps fits five numbers and predicts the others from them") {
+  const Errors errors = errors_of(report("csps-steps"));
+  CHECK(errors.calibrated == 6);  // 1.6 s with two models
+  CHECK(errors.within >= 12);
 }
 
 TEST_CASE("cli/experiment: CSPS's figures explain every row that they miss" *
@@ -419,7 +432,8 @@ TEST_CASE("cli/experiment: writes table and figure") {
   CHECK(outcome.code == 0);
   CHECK(outcome.out.find("error") != std::string::npos);
   CHECK(bench.read("made/tpi-table2.csv")
-            .starts_with("model,devices,window,quantity,paper,tandem,error_percent,role,note,printed\n"));
+            .starts_with(
+                "model,devices,window,quantity,paper,tandem,error_percent,role,note,printed\n"));
   CHECK(bench.has("made/tpi-table2.png"));
   CHECK(bench.has("made/tpi-table2.svg"));
 }
