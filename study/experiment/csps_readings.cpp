@@ -103,7 +103,8 @@ ExperimentReport csps_readings(const Scenarios& scenarios, Progress& progress) {
            .calibrated = number->calibrates,
            .aside = number->follows && !number->calibrates ? ExperimentRow::Aside::follows
                                                            : ExperimentRow::Aside::none,
-           .note = number->found ? number->row.note : "this reading does not predict it"});
+           .note = number->found ? "explained in the experiment of its figure"
+                                 : "this reading does not predict it"});
     }
     all.add(operations, steps);
     if (operations.calibrates || steps.calibrates) continue;

@@ -1,5 +1,7 @@
 // MDI-LLM, Tables IV, VII and X: memory of every node.
 
+#include <algorithm>
+
 #include "model/base/text_table.hpp"
 #include "model/graph/memory.hpp"
 #include "study/experiment/mdi.hpp"
@@ -63,10 +65,34 @@ class Nodes {
       }
       progress.advance(1);
     }
+    for (const std::vector<std::int64_t>& blocks :
+         {std::vector<std::int64_t>{48}, std::vector<std::int64_t>{22, 26}})
+      add_not_available(report, blocks);
     return report;
   }
 
  private:
+  // "GPT-2 XL cannot be fit in less than three devices" of 8 GB; Table V has its blocks on two.
+  void add_not_available(ExperimentReport& report, const std::vector<std::int64_t>& blocks) const {
+    const MdiRun run{.model = "gpt2-xl", .blocks = blocks, .caches = false};
+    const planner::Plan plan = mdi_plan(boards_, {}, scenarios_.model(run.model), run);
+    double most = 0.0;
+    for (std::size_t node = 0; node < blocks.size(); ++node) {
+      const double program = node == 0 ? memory_.starter_bytes : memory_.secondary_bytes;
+      most = std::max(most, program + memory_.copies * model::weight_bytes(
+                                                           plan.model, plan.devices[node].share));
+    }
+    const double board = boards_.devices().front().memory.value();
+    report.rows.push_back(
+        {.keys = {run.model, std::to_string(blocks.size()), "fullest"},
+         .quantity = "memory_gb",
+         .paper = Reading::out_of_memory(),
+         .tandem = most > board ? Reading::out_of_memory() : Reading::number(most / kGB),
+         .note = "fits its 8 GB by the constants of the nodes that ran: reading "
+                 "the model needs more for a time than running it, which the "
+                 "constants do not have"});
+  }
+
   [[nodiscard]] static std::string gigabytes(double bytes) {
     return model::fixed(bytes / kGB, 3) + " GB";
   }

@@ -42,9 +42,24 @@ struct RunTimes {
   double latency_s = 0.0;  // mean of the later tokens
 };
 
+// Returns tandem's window for the paper's `window`: one block less. The authors' scheduler
+// (mem_manager.py, modeling_llama.py) waits at the beginning of a layer until its window is loaded,
+// counts the block that computes in it, and loads the next one when a block has been computed. So
+// with a window of two nothing is loaded while attention computes. tandem's window of one, released
+// early, loads while messages travel and never while a block computes; its window of two loads
+// during both. Chosen after seeing first tokens, which follow it.
+[[nodiscard]] constexpr std::int32_t streamed_window(std::int32_t window) { return window - 1; }
+
 // Simulates `strategy` with equal shares and unlimited memory. `window`: blocks, 0: none.
+// `allreduce`: another than the strategy's own; `galaxy` takes one tile.
 [[nodiscard]] RunTimes simulated_run(const Testbed& testbed, const model::Transformer& transformer,
-                                     const std::string& strategy, std::int32_t window);
+                                     const std::string& strategy, std::int32_t window,
+                                     const std::optional<std::string>& allreduce = {});
+
+// Returns the bytes that tandem's plan of simulated_run's strategy `tensor` needs on its fullest
+// device.
+[[nodiscard]] double planned_memory(const Testbed& testbed, const model::Transformer& transformer,
+                                    std::int32_t window);
 
 // Peak bytes of the fullest of `devices` equal devices.
 //   without the scheduler   program + 4 bytes a parameter of the master's share
