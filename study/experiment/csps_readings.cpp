@@ -95,16 +95,16 @@ ExperimentReport csps_readings(const Scenarios& scenarios, Progress& progress) {
     for (const auto& [quantity, number] :
          {std::pair("by operations", &operations), std::pair("by steps", &steps)}) {
       const double paper = (operations.found ? operations : steps).row.paper.value;
-      report.rows.push_back(
-          {.keys = {printed},
-           .quantity = quantity,
-           .paper = Reading::number(paper),
-           .tandem = number->row.tandem,
-           .calibrated = number->calibrates,
-           .aside = number->follows && !number->calibrates ? ExperimentRow::Aside::follows
-                                                           : ExperimentRow::Aside::none,
-           .note = number->found ? "explained in the experiment of its figure"
-                                 : "this reading does not predict it"});
+      report.rows.push_back({.keys = {printed},
+                             .quantity = quantity,
+                             .paper = Reading::number(paper),
+                             .tandem = number->row.tandem,
+                             .calibrated = number->calibrates,
+                             .aside = number->follows && !number->calibrates
+                                          ? ExperimentRow::Aside::follows
+                                          : ExperimentRow::Aside::none,
+                             .note = number->found ? "explained in the experiment of its figure"
+                                                   : "this reading does not predict it"});
     }
     all.add(operations, steps);
     if (operations.calibrates || steps.calibrates) continue;

@@ -76,8 +76,8 @@ ExperimentReport tpi_times(const Scenarios& scenarios, Progress& progress) {
       round_trip.summed_ms / 2.0, latency_note);
   row("attention and FFN", "nominal rates", "ms", kMeasuredAttentionMs + kMeasuredFfnMs,
       one_way.computed_ms,
-      "weights of 201 MB a layer and laptop at the memory's nominal rate; the measured 28 ms are 7 "
-      "GB/s, a fifth of it, which Table 3's latencies leave no trace of: they are loads");
+      "weights of 202 MB a layer and laptop at the memory's nominal rate; the measured 28 ms are 7 "
+      "GB/s, a fifth of it. Table 3's token times are loads, and do not show it");
   const auto dims = static_cast<double>(t.hidden);
   const double attention_bytes = model::kElementBytes * 4.0 * dims * dims / kMeasuredLaptops;
   const double ffn_bytes =

@@ -46,7 +46,8 @@ Errors errors_of(const Json& report) {
       ++errors.calibrated;
       continue;
     }
-    if (row.at("role") == "follows" || row.at("role") == "formula") continue;
+    if (row.at("role") == "follows" || row.at("role") == "formula" || row.at("role") == "quotient")
+      continue;
     ++errors.predicted;
     if (notable) {
       CHECK(!row.at("note").get<std::string>().empty());
@@ -99,8 +100,8 @@ TEST_CASE("cli/experiment: MDI-LLM's rates and memory are met but for rows that 
   CHECK(rates.within >= 13);
   const Errors memory = errors_of(report("mdi-memory"));
   CHECK(memory.calibrated == 3);
-  CHECK(memory.predicted == 48);
-  CHECK(memory.within >= 44);
+  CHECK(memory.predicted == 50);
+  CHECK(memory.within >= 45);
 }
 
 TEST_CASE("cli/experiment: samples that wait absorb jitter, and more nodes make more of it" *
@@ -136,9 +137,9 @@ TEST_CASE("cli/experiment: Galaxy's tables and figures are met but for rows that
     int predicted;
     int within;
   };
-  for (const Met& met : {Met{"galaxy-table1", 1, 9, 9}, Met{"galaxy-table4", 0, 22, 22},
+  for (const Met& met : {Met{"galaxy-table1", 1, 9, 9}, Met{"galaxy-table4", 1, 21, 21},
                          Met{"galaxy-table5", 1, 9, 5}, Met{"galaxy-figure8", 0, 2, 2},
-                         Met{"galaxy-figure9", 0, 2, 2}, Met{"galaxy-scaling", 0, 4, 0}}) {
+                         Met{"galaxy-figure9", 0, 2, 2}, Met{"galaxy-scaling", 1, 3, 3}}) {
     CAPTURE(met.name);
     const Errors errors = errors_of(report(met.name));
     CHECK(errors.calibrated == met.calibrated);
@@ -206,7 +207,7 @@ TEST_CASE("cli/experiment: CSPS's figures explain every row that they miss" *
           doctest::test_suite("long")) {
   const Errors errors = errors_of(report("csps-figure14"));
   CHECK(errors.calibrated == 0);
-  CHECK(errors.predicted == 52);
+  CHECK(errors.predicted == 80);
 }
 
 TEST_CASE("cli/experiment: at more load than there are devices for, requests wait longer" *
@@ -418,9 +419,30 @@ TEST_CASE("cli/experiment: what runs out of memory in Tables 1 and 3 does so her
   }
 }
 
+TEST_CASE("cli/experiment: copies at messages' ends lose what Galaxy's scaling loses" *
+          doctest::test_suite("long")) {
+  const Json json = report("galaxy-scaling");
+  for (const std::string model : {"gpt2-l", "opt-xl"}) {
+    CAPTURE(model);
+    double before = 1.0;
+    for (const std::string devices : {"2", "3", "4"}) {
+      CAPTURE(devices);
+      const auto value = [&](const std::string& scaling, const std::string& quantity) {
+        return number_of(json, devices + "/" + model + "/" + scaling, quantity);
+      };
+      const double copied = value("weak", "of_linear");
+      CHECK(copied < value("weak", "of_linear_without_copies"));
+      CHECK(copied < before);  // each further device sends more messages
+      before = copied;
+      CHECK(value("strong", "speedup_over_local") <
+            value("strong", "speedup_over_local_without_copies"));
+    }
+  }
+}
+
 TEST_CASE("cli/experiment: every other experiment explains what is far off" *
           doctest::test_suite("long")) {
-  for (const char* name : {"tpi-figure1", "tpi-figure5", "tpi-figure6"}) {
+  for (const char* name : {"tpi-figure1", "tpi-figure5", "tpi-figure6", "tpi-times"}) {
     CAPTURE(name);
     static_cast<void>(errors_of(report(name)));
   }
