@@ -1,6 +1,6 @@
 """Tables of the papers' pages: what `tandem-study experiment` prints.
 
-    paper_tables.py check|write STUDY [PAGE...]
+    paper_tables.py check|write|markers STUDY [PAGE...]
 
 A part of a page stands between two comments, of which the first names an experiment and what to show of it:
 
@@ -14,7 +14,8 @@ A part of a page stands between two comments, of which the first names an experi
     notes      why rows are off by more than 15%
     counts     of `papers`: printed numbers by paper
 
-`write` replaces what is between the comments by what the program prints now; `check` names each part that differs. With
+`write` replaces what is between the comments by what the program prints now; `check` names each part that differs;
+`markers`, which runs no experiment, names parts without an end, lines or a known experiment. With
 FOLDER in the environment variable TANDEM_EXPERIMENTS, reports are read from FOLDER/NAME.json, made with `--json`, if they
 are there. Without PAGE: every page of docs/results.
 """
@@ -28,6 +29,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+KINDS = ("table", "printed", "shown", "remarks", "notes", "counts")
 PART = re.compile(r"(<!-- experiment: (\S+) (\w+) -->\n)(.*?)(<!-- end -->\n)", re.S)
 
 
@@ -109,17 +111,29 @@ def part(name, kind, program):
         lines = notes(rows)
     elif kind == "counts":
         lines = counts(rows)
-    elif kind in ("table", "printed", "shown"):
+    else:
         wanted = [row for row in rows
                   if kind == "table" or (row["paper"] is None) == (kind == "shown")]
         lines = table(wanted) if wanted else []
-    else:
-        raise SystemExit(f"part '{kind}' of experiment '{name}': expected table, printed, shown, remarks, notes or counts")
     return "\n".join(lines) + "\n"
 
 
+def marker_faults(page, program):
+    listed = subprocess.run([program, "experiment", "list"], capture_output=True, text=True, check=True).stdout
+    known = {line.split()[0] for line in listed.splitlines() if line}
+    text = page.read_text()
+    for found in PART.finditer(text):
+        _, name, kind, lines, _ = found.groups()
+        if name not in known:
+            yield f"{page}: '{name}' is no experiment; see 'tandem-study experiment list'"
+        elif kind not in KINDS:
+            yield f"{page}: '{kind}' of '{name}': expected one of {', '.join(KINDS)}"
+        elif not lines.strip():
+            yield f"{page}: '{name} {kind}' is empty; 'make results' writes it"
+
+
 def main():
-    if len(sys.argv) < 3 or sys.argv[1] not in ("check", "write"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("check", "write", "markers"):
         raise SystemExit(__doc__)
     pages = [pathlib.Path(page) for page in sys.argv[3:]] or sorted((ROOT / "docs/results").glob("*.md"))
     faults = []
@@ -127,6 +141,9 @@ def main():
         old = page.read_text()
         if len(PART.findall(old)) != old.count("<!-- experiment: "):
             raise SystemExit(f"{page}: a part of an experiment has no line '<!-- end -->'; add it")
+        if sys.argv[1] == "markers":
+            faults += marker_faults(page, sys.argv[2])
+            continue
         new = PART.sub(lambda found: f"{found[1]}\n{part(found[2], found[3], sys.argv[2])}\n{found[5]}", old)
         for before, after in zip(PART.finditer(old), PART.finditer(new)):
             if before[0] != after[0]:
@@ -134,7 +151,7 @@ def main():
         if sys.argv[1] == "write" and new != old:
             page.write_text(new)
             print(f"{page}: written")
-    if sys.argv[1] == "check":
+    if sys.argv[1] != "write":
         print("\n".join([*faults, "'make results' writes them"] if faults else ["all parts are current"]))
         sys.exit(bool(faults))
 
