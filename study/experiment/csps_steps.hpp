@@ -22,16 +22,14 @@ struct CspsStepCosts {
 };
 
 // The systems of one of kCspsModels with these costs.
-//   Sarathi-Serve   a step of c rows after `context` tokens, one chunk in flight, so that four of
-//   its
-//                   eight devices work:
-//                     step_s + c (linear + attention context) / (4 efficiency peak)
-//   CSPS            T_a + R L: attention at half of the peak on N devices, and all else (3.2.6),
-//   which
-//                   does not shrink with N
-//                     attention L^2 / 2 / (N peak / 2) + token_s L
-//                   and of a new token, which no prompt delays: step_s
-// `linear` are a row's operations besides attention, embedding and head; `attention` those of a row
+//   Sarathi-Serve: one chunk in flight, so that four of its eight devices work. A step of c rows
+//   after `context` tokens takes
+//     step_s + c (linear + attention context) / (4 efficiency peak)
+//   CSPS: T_a + R L (3.2.6), attention at half of the peak on N devices, and all else, which does
+//   not shrink with N
+//     attention L^2 / 2 / (N peak / 2) + token_s L
+//   A new token, which no prompt delays, takes step_s.
+// `linear` are a row's operations without attention, embedding and head; `attention` those of a row
 // and a token before it.
 class CspsStepModel {
  public:

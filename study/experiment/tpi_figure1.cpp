@@ -36,9 +36,9 @@ Breakdown breakdown(const Testbed& testbed, const model::Transformer& t,
 
 namespace {
 
-// The section's "4 laptops of 8 cores", alike: Table 7's Mac Pro and its latency of 5 ms, which the
+// The section's "4 laptops of 8 cores", equal: Table 7's Mac Pro and its latency of 5 ms, which the
 // section does not state, on its links of 178 Mbps.
-model::Cluster four_alike(const Scenarios& scenarios) {
+model::Cluster four_equal(const Scenarios& scenarios) {
   const model::Cluster laptops = scenarios.platform("laptops4");
   const model::Device first = laptops.devices().front();
   constexpr double kOwnLink = 5e-3;
@@ -72,7 +72,7 @@ Testbed slowed_testbed(const Testbed& testbed, const model::Transformer& t, doub
 
 ExperimentReport tpi_figure1(const Scenarios& scenarios, Progress& progress) {
   const model::Transformer t = scenarios.model("llama-3.1-8b");
-  const Testbed laptops{.cluster = four_alike(scenarios)};
+  const Testbed laptops{.cluster = four_equal(scenarios)};
   constexpr double kPrinted = 2.0;
   // What a printed 2% may be.
   constexpr std::array kRounded{1.5, 1.75, kPrinted, 2.25, 2.5};
