@@ -59,12 +59,14 @@ def cell(row):
     paper, tandem = number(row["paper"]), number(row["tandem"])
     if row["paper"] is None:
         return "" if tandem is None else tandem
+    if row["tandem"] is None:
+        return f"{paper} / -"
     mark = {"calibrated": "c", "follows": "f", "formula": "=", "quotient": "q"}.get(row["role"])
     if row["error"] is not None:
         mark = "c" if mark == "c" else percent(row["error"]) + (f", {mark}" if mark else "")
     elif mark is None:
         mark = "=" if row["paper"] == row["tandem"] else "differs"
-    return f"{paper} / {'-' if tandem is None else tandem} ({mark})"
+    return f"{paper} / {tandem} ({mark})"
 
 
 def table(rows):
