@@ -101,6 +101,13 @@ RunTimes simulated_run(const Testbed& testbed, const Transformer& transformer,
   return {.ttft_s = metrics.ttft_s, .latency_s = model::mean(latencies)};
 }
 
+model::Cluster without_network(const model::Cluster& cluster) {
+  return with_links(cluster, [](model::Link& link) {
+    link.latency = model::Seconds{0.0};
+    link.bandwidth = model::BytesPerSecond{1e18};
+  });
+}
+
 double planned_memory(const Testbed& testbed, const Transformer& transformer, std::int32_t window) {
   const planner::Plan plan = tpi_plan(testbed, transformer, "tensor", window, {});
   double most = 0.0;

@@ -37,6 +37,9 @@ struct Testbed {
   std::int64_t prompt_tokens = 1;
 };
 
+// Returns the cluster with links that take no time.
+[[nodiscard]] model::Cluster without_network(const model::Cluster& cluster);
+
 struct RunTimes {
   double ttft_s = 0.0;
   double latency_s = 0.0;  // mean of the later tokens

@@ -24,10 +24,7 @@ struct Breakdown {
 Breakdown breakdown(const Testbed& testbed, const model::Transformer& t,
                     const std::string& strategy) {
   Testbed free = testbed;
-  free.cluster = with_links(testbed.cluster, [](model::Link& link) {
-    link.latency = model::Seconds{0.0};
-    link.bandwidth = model::BytesPerSecond{1e18};
-  });
+  free.cluster = without_network(testbed.cluster);
   return {.latency_s = simulated_run(testbed, t, strategy, 0).latency_s,
           .compute_s = simulated_run(free, t, strategy, 0).latency_s};
 }
