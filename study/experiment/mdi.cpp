@@ -145,7 +145,7 @@ MdiRun mdi_run(const model::Csv& table, std::size_t i) {
 
 std::int64_t mdi_prompt(const MdiRun& run) {
   constexpr std::int64_t kWords = 8;
-  return run.caches ? kWords : 1;
+  return run.head_on_last ? 1 : kWords;
 }
 
 MdiRounds::MdiRounds(const MdiRun& run, std::int64_t prompt, std::int64_t max_context)

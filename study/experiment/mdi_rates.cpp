@@ -22,9 +22,8 @@ std::int64_t counted(const MdiRun& run) {
 std::vector<std::string> remarks(const MdiBoard& board) {
   return {
       ("boards and network: scenarios/platforms/jetson-tx2x3.xml, from data sheets; blocks, "
-       "samples and lengths as the thesis has them; prompts of a line break in the versions "
-       "without "
-       "caches, as it states, of 8 tokens in the one with them, assumed"),
+       "samples and lengths as the thesis has them; prompts of a line break of NanoGPT, as it "
+       "states, of 8 tokens in the later versions, assumed"),
       "a block's kernels take " + model::fixed(1e3 * board.block_s, 2) +
           " ms to launch (nanogpt-12 on one node), " + model::fixed(1e3 * board.cached_block_s, 2) +
           " ms in the version with caches (nanollama-304m on one node)",

@@ -20,7 +20,7 @@ const std::vector<Experiment>& experiments() {
        tpi_figure5},
       {"tpi-figure6", "TPI-LLM", "TPI-LLM, figure 6: standalone, model parallelism and TPI-LLM",
        "experiment_table.py", tpi_figure6},
-      {"tpi-times", "TPI-LLM", "TPI-LLM, section 3.4: measured times of blocks, messages and loads",
+      {"tpi-times", "TPI-LLM", "TPI-LLM, section 3.3: measured times of blocks, messages and loads",
        "experiment_table.py", tpi_times},
       {"mdi-figure13", "MDI-LLM",
        "MDI-LLM, figure 13: jitter, and what waiting samples absorb of it", "experiment_table.py",

@@ -1,4 +1,4 @@
-// TPI-LLM, section 3.4: times of blocks that it measured on its laptops, and what they add up to.
+// TPI-LLM, section 3.3: times of blocks that it measured on its laptops, and what they add up to.
 
 #include <string>
 
