@@ -4,6 +4,7 @@
 
 #include "model/base/text_table.hpp"
 #include "model/graph/memory.hpp"
+#include "model/graph/work.hpp"
 #include "study/experiment/mdi.hpp"
 #include "study/experiment/tpi.hpp"
 
@@ -39,13 +40,15 @@ class Nodes {
     ExperimentReport report{
         .key_names = {"model", "nodes", "node"},
         .rows = {},
-        .remarks = {"a node takes its program and a multiple of its weights; GB are decimal",
-                    "program " + gigabytes(memory_.starter_bytes) +
-                        " of the starter (gpt2 on one node), " +
-                        gigabytes(memory_.secondary_bytes) +
-                        " of the others (nanogpt-7, second of three nodes)",
-                    "weights " + model::fixed(memory_.copies, 3) +
-                        " times (gpt2-medium, second of three nodes): 1 would be theirs alone"}};
+        .remarks = {
+            "a node takes its program and a multiple of its weights; GB are decimal",
+            "keys and values of all samples (caches_gb) are not added: the constants are of "
+            "versions without them",
+            "program " + gigabytes(memory_.starter_bytes) + " of the starter (gpt2 on one node), " +
+                gigabytes(memory_.secondary_bytes) +
+                " of the others (nanogpt-7, second of three nodes)",
+            "weights " + model::fixed(memory_.copies, 3) +
+                " times (gpt2-medium, second of three nodes): 1 would be theirs alone"}};
     progress.expect(table_.rows.size());
     for (std::size_t i = 0; i < table_.rows.size(); ++i) {
       const std::string& model = table_.at(i, "model");
@@ -62,6 +65,9 @@ class Nodes {
                                .tandem = Reading::number(
                                    (program + memory_.copies * weights(model, nodes, node)) / kGB),
                                .calibrated = calibrated});
+        report.rows.push_back({.keys = {model, nodes, std::to_string(node + 1)},
+                               .quantity = "caches_gb",
+                               .tandem = Reading::number(caches(model, nodes, node) / kGB)});
       }
       progress.advance(1);
     }
@@ -108,6 +114,20 @@ class Nodes {
     const MdiRun run = mdi_run(rates_, mdi_row(rates_, model, nodes));
     const planner::Plan plan = mdi_plan(boards_, {}, scenarios_.model(model), run);
     return model::weight_bytes(plan.model, plan.devices.at(node).share);
+  }
+
+  // Returns the bytes of all samples' keys and values on a node, in the weights' format.
+  [[nodiscard]] double caches(const std::string& model, const std::string& nodes,
+                              std::size_t node) const {
+    const MdiRun run = mdi_run(rates_, mdi_row(rates_, model, nodes));
+    if (!run.caches) return 0.0;
+    const model::Transformer transformer = scenarios_.model(model);
+    const std::int64_t numbers =
+        transformer.cached_numbers({0, static_cast<std::int32_t>(transformer.heads)}) *
+        run.blocks.at(node) * run.samples * (mdi_prompt(run) + run.tokens);
+    constexpr double kHalf = 2.0;
+    return (run.format == model::WeightFormat::f16 ? kHalf : model::kElementBytes) *
+           static_cast<double>(numbers);
   }
 
   const Scenarios& scenarios_;
