@@ -254,8 +254,10 @@ class BySteps {
       const auto [least, most] = std::ranges::minmax(values);
       for (const auto& [end, paper, value] :
            {std::tuple("least", said.least, least), std::tuple("most", said.most, most)}) {
+        std::string compared = name;
+        compared.append(", ").append(of).append(", ").append(end);
         add({.figure = "figures 14 to 16",
-             .of = name + ", " + of + ", " + end,
+             .of = std::move(compared),
              .quantity = quantity,
              .paper = paper,
              .tandem = Reading::number(value),

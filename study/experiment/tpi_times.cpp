@@ -3,6 +3,7 @@
 #include <string>
 
 #include "model/base/text_table.hpp"
+#include "model/graph/work.hpp"
 #include "study/experiment/tpi.hpp"
 #include "study/experiment/tpi_klonet.hpp"
 
