@@ -4,6 +4,7 @@
 # make bench   the same for the benchmarks; results under out/bench/
 # make fuzz    short runs of the fuzz targets
 # make reference  build, and write the flag tables of docs/reference/commands.md anew
+# make results    build tandem-study, and write the tables of docs/results anew (minutes)
 # make packages  Debian packages under out/packages: tandem, and tandem-worker for devices
 # make arm64   the same for arm64 boards: tandem-worker, cross-compiled
 #
@@ -43,7 +44,7 @@ if (($${#missing[@]})); then \
 fi
 endef
 
-.PHONY: help demo demo-short study test bench fuzz build build-all reference packages arm64-sysroot arm64 check-packages check-page-packages clean
+.PHONY: help demo demo-short study test bench fuzz build build-all reference results packages arm64-sysroot arm64 check-packages check-page-packages clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST)) | sed -n '1,/^$$/p'
@@ -86,6 +87,9 @@ fuzz:
 
 reference: build study
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/documents/reference.py write build/release/bin/tandem build/release/bin/tandem-study
+
+results: study
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/documents/paper_tables.py write build/release/bin/tandem-study
 
 packages: build
 	@cmake --build --preset release --target tandem_device tandem-study -j $(JOBS)

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 TANDEM, PAPER = "#3b75af", "#e0862d"
-COLUMNS = ["quantity", "paper", "tandem", "error_percent", "role", "note"]
+COLUMNS = ["quantity", "paper", "tandem", "error_percent", "role", "note", "printed"]
 FORMAT = re.compile(r"q\d_\w+")  # of weights or messages
 TELLING_DECADES = 3  # an axis of more has room for powers of ten alone
 UNITS = {"s": "s", "gb": "GB", "percent": "%", "ms": "ms", "kib": "KiB"}

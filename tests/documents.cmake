@@ -9,6 +9,10 @@ add_test(NAME "documents/reference: flag tables and the table of strategies are 
                  $<TARGET_FILE:tandem-study>)
 set_tests_properties("documents/reference: flag tables and the table of strategies are what the programs print"
                      PROPERTIES LABELS documents TIMEOUT 60 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+add_test(NAME "documents/papers: tables of papers' pages stand between markers that name experiments"
+         COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/documents/paper_tables.py markers $<TARGET_FILE:tandem-study>)
+set_tests_properties("documents/papers: tables of papers' pages stand between markers that name experiments"
+                     PROPERTIES LABELS documents TIMEOUT 60 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 if(NOT TANDEM_SANITIZE)  # they are run, not searched for undefined behaviour
   add_test(NAME "documents/commands: README, tutorials and how-tos print what they show"
            COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/documents/check_pages.py commands $<TARGET_FILE:tandem>)

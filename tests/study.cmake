@@ -6,9 +6,11 @@ tandem_tests(
     advice/choice_explicit_test.cpp
     advice/explicit_values_test.cpp
     advice/choice_test.cpp
+    study/experiment/csps_steps_test.cpp
     study/experiment/csps_testbed_test.cpp
     study/device_queue_test.cpp
     study/experiment/mdi_test.cpp
+    study/experiment/printed_counts_test.cpp
     advice/fit_test.cpp
     advice/free/free_changes_test.cpp
     advice/fidelity/covering_test.cpp

@@ -5,7 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "study/experiment/csps_testbed.hpp"
+#include "model/base/text_table.hpp"
+#include "study/experiment/csps_steps.hpp"
 
 namespace tandem::study {
 namespace {
@@ -18,10 +19,14 @@ class Comparison {
     ratios_of_table4();
     means_between_their_parts();
     seconds_of_sarathi();
+    steps_at_1k();
+    caches();
+    tokens_by_phase();
     load();
     lengths();
     transfers();
     drops();
+    denominators();
     return std::move(report_);
   }
 
@@ -83,6 +88,11 @@ class Comparison {
           claim("response time sarathi over csps", of).most,
           std::max(claim("ttft sarathi over csps", of).most,
                    claim("tbt sarathi over csps", of).most));
+      for (const std::string systems : {"csps over oracle", "csps-ntp over csps-tp"}) {
+        add("response time, " + systems, of + ", at most ttft's or tbt's", "most",
+            claim("response time " + systems, of).most,
+            std::max(claim("ttft " + systems, of).most, claim("tbt " + systems, of).most));
+      }
     }
   }
 
@@ -99,6 +109,83 @@ class Comparison {
     constexpr double kStages = 2.0;
     add("sarathi's tbt, s", "at most four mean steps of its ttft", "most",
         claim("sarathi tbt s", "1M").most, kLast * kStages * ttft_s / steps);
+  }
+
+  // Sarathi-Serve's scheduler leaves out sequences of which a chunk is in flight, so that of a
+  // prompt alone one of its two stages works at a time: four devices.
+  [[nodiscard]] double least_s(double tokens) const {
+    const CspsStepCosts peak{
+        .peak_flops = scenarios_.platform("a100-8x8").devices().front().flop_rate.value()};
+    return CspsStepModel(csps_model(scenarios_, kCspsModels.front()), peak)
+        .sarathi_ttft_s(static_cast<std::int64_t>(tokens));
+  }
+
+  // What figures 2 and 3 print at 1K is of one step: 256 tokens at 487 tokens/s.
+  void steps_at_1k() {
+    const auto chunk = static_cast<double>(kCspsChunk);
+    const double step_s = chunk / claim("sarathi prefill tokens/s", "1K").least;
+    add("sarathi's tbt, s", "1K: a chunk at figure 3's tokens/s", "least",
+        claim("sarathi tbt s", "1K").least, step_s);
+    constexpr double kShort = 1000.0;
+    add("sarathi's ttft, s", "1K: four such chunks", "most", claim("sarathi ttft s", "1K").least,
+        std::ceil(kShort / chunk) * step_s);
+    add("sarathi's ttft, s", "1M, glm-4: one chunk in flight, at the peak of four A100", "least",
+        claim("sarathi ttft s", "1M").least, least_s(static_cast<double>(kCspsMillion)));
+  }
+
+  // Bytes of weights, and of a token's keys and values, in 2 bytes.
+  struct CacheBytes {
+    double weights = 0.0;
+    double token = 0.0;
+  };
+  [[nodiscard]] CacheBytes bytes_of(std::string_view name) const {
+    const model::Transformer transformer = csps_model(scenarios_, name);
+    constexpr double kEach = 2.0;
+    return {.weights = kEach * static_cast<double>(transformer.parameters()),
+            .token = kEach * 2.0 *
+                     static_cast<double>(transformer.layers * transformer.kv_heads *
+                                         transformer.head_dim)};
+  }
+
+  void caches() {
+    constexpr double kGpu = 40e9;
+    for (const std::string_view name : kCspsModels) {
+      const CacheBytes of = bytes_of(name);
+      add("tokens of a partition that fully utilizes the KV cache",
+          std::string(name) + ", a GPU of 40 GB beside the weights", "most",
+          static_cast<double>(kCspsPartition), (kGpu - of.weights) / of.token);
+    }
+    // Sequences that decode together are their tokens a second by the time between tokens.
+    const double together =
+        claim("sarathi decode tokens/s", "1M").least * claim("sarathi tbt s", "1M").least;
+    const CacheBytes of = bytes_of(kCspsModels.front());
+    for (const double gpus : {kSarathiDevices, kCspsDevices}) {
+      add("sequences of 1M tokens that decode together",
+          "glm-4's caches in " + model::fixed(gpus, 0) + " GPUs", "most", together,
+          gpus / kSarathiDevices * (kSarathiDevices * kGpu - of.weights) /
+              (of.token * static_cast<double>(kCspsMillion)));
+    }
+  }
+
+  // Prompts' tokens over new ones: those of Table 4 are of the same requests as Table 2's.
+  void tokens_by_phase() {
+    for (std::size_t d = 0; d < kCspsDataSets.size(); ++d) {
+      const std::string of(kCspsDataSets[d]);
+      const CspsLengths lengths = csps_lengths(scenarios_, of);
+      const double medians = lengths.prompt.median / lengths.output.median;
+      for (const std::string system : {"sarathi", "csps"}) {
+        const auto prefill = csps_throughputs(scenarios_, system, "prefill").tokens_per_s;
+        const auto decode = csps_throughputs(scenarios_, system, "decode").tokens_per_s;
+        const auto [least, most] =
+            std::minmax({prefill[2 * d] / decode[2 * d], prefill[2 * d + 1] / decode[2 * d + 1]});
+        add_range("prompt tokens over new tokens, medians of Table 2",
+                  of + ", Table 4's rates of " + system, {.least = medians, .most = medians},
+                  {.least = least, .most = most});
+      }
+    }
+    // Systems that read so many times the prompts serve so many times the requests.
+    add_range("request rate, csps over sarathi", "Table 4's prefill",
+              claim("request rate csps over sarathi"), ratio("csps", "sarathi", "prefill"));
   }
 
   // 5.2: "unlikely to increase the queueing delay".
@@ -154,6 +241,15 @@ class Comparison {
 
   // 3.2.4: "drops more", by 1 - p2 = (1 - p3) / 2.
   void drops() { add("tokens kept, level 3 over level 2", "its formula", "least", 0.5, 2.0); }
+
+  // 3.2.5: less than 0.1% of Q, K and V, of which it counts S x S numbers a head. A head's row has
+  // one denominator and three times head_dim numbers.
+  void denominators() {
+    const model::Transformer transformer = csps_model(scenarios_, kCspsModels.front());
+    add("denominators over Q, K and V", "one a row of a head", "most",
+        claim("denominators over qkv").most,
+        1.0 / (3.0 * static_cast<double>(transformer.head_dim)));
+  }
 
   const Scenarios& scenarios_;
   ExperimentReport report_{

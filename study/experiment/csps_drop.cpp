@@ -78,7 +78,8 @@ ExperimentReport csps_drop(const Scenarios& scenarios, Progress& progress) {
       report.rows.push_back({.keys = keys,
                              .quantity = quantity,
                              .paper = said && of != nullptr ? claim(of) : Reading{},
-                             .tandem = Reading::number(value)});
+                             .tandem = Reading::number(value),
+                             .printed = said && of != nullptr ? of : ""});
     };
     row("dropped_percent", 100.0 * dropped, "tokens dropped at no loss");
     report.rows.back().calibrated = said;

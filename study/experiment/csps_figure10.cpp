@@ -33,11 +33,13 @@ ExperimentReport csps_figure10(const Scenarios& scenarios, Progress& progress) {
         report.rows.push_back({.keys = keys,
                                .quantity = "tbt_s",
                                .paper = said("sp tbt s"),
-                               .tandem = Reading::number(tbt_s)});
+                               .tandem = Reading::number(tbt_s),
+                               .printed = "sp tbt s, " + std::string(length)});
         report.rows.push_back({.keys = keys,
                                .quantity = "decode_tokens_per_s",
                                .paper = said("sp decode tokens/s"),
-                               .tandem = Reading::number(1.0 / tbt_s)});
+                               .tandem = Reading::number(1.0 / tbt_s),
+                               .printed = "sp decode tokens/s, " + std::string(length)});
       };
       add("alone", csps_token_s(scenarios, testbed, model, tokens));
       const auto beside = [&](const CspsDrop& drop) {

@@ -1,6 +1,7 @@
 // CSPS, figures 14 to 16 and Table 4: CSPS against Sarathi-Serve, by the lengths of Table 2.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,35 +13,30 @@ namespace {
 
 constexpr std::int64_t kFigure14Requests = 500;
 
-struct Means {
-  double ttft_s = 0.0;
-  double token_s = 0.0;
-  double response_s = 0.0;
-  double prompt_tokens = 0.0;
-  double device_s = 0.0;  // of all devices, for prompts
-};
-
-Means means_of(const std::vector<planner::InferenceRequest>& requests, const CspsSystem& system) {
-  Means means;
-  const auto count = static_cast<double>(requests.size());
-  for (const planner::InferenceRequest& request : requests) {
-    const std::int64_t tokens = request.prompt_tokens;
-    const double ttft_s = system.ttft_s(tokens);
-    const double token_s = system.token_s(tokens);
-    means.ttft_s += ttft_s / count;
-    means.token_s += token_s / count;
-    means.response_s += (ttft_s + static_cast<double>(request.new_tokens - 1) * token_s) / count;
-    means.prompt_tokens += static_cast<double>(tokens) / count;
-    means.device_s += ttft_s * system.devices(tokens) / count;
-  }
-  return means;
-}
-
 struct Ratios {
-  std::vector<double> ttft, token, response, rate, ntp_ttft;
+  std::vector<double> ttft, token, response, rate, ntp_ttft, ntp_token, ntp_response;
   std::vector<double> dropping_ttft, dropping_response, dropping_rate;
 };
+constexpr const char* kNtpOverTp = "csps-ntp over csps-tp";
 constexpr const char* kDropping = "csps dropping 22%";
+
+// Table 4's two numbers of a system.
+void add_table4(ExperimentReport& report, const Scenarios& scenarios, const std::string& system,
+                const std::vector<std::string>& keys, std::size_t column,
+                std::optional<double> prefill, std::optional<double> decode) {
+  for (const auto& [phase, value] : {std::pair("prefill", prefill), std::pair("decode", decode)}) {
+    report.rows.push_back(
+        {.keys = keys,
+         .quantity = phase + std::string("_tokens_per_s"),
+         .paper = Reading::number(csps_throughputs(scenarios, system, phase).tokens_per_s[column]),
+         .tandem = value ? Reading::number(*value) : Reading{},
+         .printed = csps_printed_throughput(system, phase, column),
+         .note = value
+                     ? "operations and bytes alone, at the rates that the 213 s imply; a decoding "
+                       "sequence is alone. Table 4 is of another world: see csps-consistency"
+                     : "the best configuration, which no reading here distinguishes"});
+  }
+}
 
 }  // namespace
 
@@ -78,16 +74,16 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
     Ratios ratios;
     for (std::size_t m = 0; m < kCspsModels.size(); ++m) {
       const std::string model(kCspsModels[m]);
-      const Means sarathi = means_of(requests, systems[m].sarathi());
-      const Means slow = means_of(requests, systems[m].slow_sarathi());
-      const Means csps = means_of(requests, systems[m].csps());
-      const Means dropping = means_of(requests, systems[m].csps(true));
+      const CspsMeans sarathi = csps_means(requests, systems[m].sarathi());
+      const CspsMeans slow = csps_means(requests, systems[m].slow_sarathi());
+      const CspsMeans csps = csps_means(requests, systems[m].csps());
+      const CspsMeans dropping = csps_means(requests, systems[m].csps(true));
       std::vector<planner::InferenceRequest> longer;
       std::vector<planner::InferenceRequest> shorter;
       for (const planner::InferenceRequest& request : requests)
         (request.prompt_tokens > kCspsLong ? longer : shorter).push_back(request);
-      const Means ntp = means_of(longer, systems[m].ntp());
-      const Means tp = means_of(shorter, systems[m].tp());
+      const CspsMeans ntp = csps_means(longer, systems[m].ntp());
+      const CspsMeans tp = csps_means(shorter, systems[m].tp());
       for (const auto& [name, means] :
            {std::pair("sarathi", sarathi), std::pair("sarathi, 1K's steps", slow),
             std::pair("csps", csps), std::pair(kDropping, dropping), std::pair("csps-ntp", ntp),
@@ -109,9 +105,17 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
         report.rows.push_back(
             {.keys = shown, .quantity = quantity, .tandem = Reading::number(value)});
       }
-      // Table 4: of its means, and by tokens a second of prompts and of sequences.
-      const auto table4 = [&](const char* over, const char* under, const Means& a, const Means& b,
-                              const char* shown_as = nullptr) {
+      const std::size_t table4_column = 2 * d + m;
+      for (const auto& [system, means] :
+           {std::pair("sarathi", sarathi), std::pair("csps", dropping), std::pair("csps-ntp", ntp),
+            std::pair("csps-tp", tp)}) {
+        add_table4(report, scenarios, system, {data_set, model, system}, table4_column,
+                   csps_prefill_rate(means), 1.0 / means.token_s);
+      }
+      add_table4(report, scenarios, "oracle", {data_set, model, "oracle"}, table4_column, {}, {});
+      // Table 4's quotients: of its means, and by tokens a second of prompts and of sequences.
+      const auto table4 = [&](const char* over, const char* under, const CspsMeans& a,
+                              const CspsMeans& b, const char* shown_as = nullptr) {
         const std::vector<std::string> keys{
             data_set, model, std::string(shown_as != nullptr ? shown_as : over) + " over " + under};
         const auto ratio = [&](const char* quantity, const char* phase, double value) {
@@ -122,7 +126,8 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
                .paper =
                    Reading::number(csps_throughputs(scenarios, over, phase).tokens_per_s[column] /
                                    csps_throughputs(scenarios, under, phase).tokens_per_s[column]),
-               .tandem = Reading::number(value)});
+               .tandem = Reading::number(value),
+               .aside = ExperimentRow::Aside::quotient});
         };
         ratio("prefill_ratio", "prefill",
               (a.prompt_tokens / a.ttft_s) / (b.prompt_tokens / b.ttft_s));
@@ -136,6 +141,8 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
       ratios.response.push_back(sarathi.response_s / csps.response_s);
       ratios.rate.push_back((kCspsDevices / csps.device_s) / (kCspsDevices / sarathi.device_s));
       ratios.ntp_ttft.push_back(ntp.ttft_s / tp.ttft_s);
+      ratios.ntp_token.push_back(ntp.token_s / tp.token_s);
+      ratios.ntp_response.push_back(ntp.response_s / tp.response_s);
       ratios.dropping_ttft.push_back(sarathi.ttft_s / dropping.ttft_s);
       ratios.dropping_response.push_back(sarathi.response_s / dropping.response_s);
       ratios.dropping_rate.push_back(sarathi.device_s / dropping.device_s);
@@ -145,10 +152,12 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
       const auto [least, most] = std::ranges::minmax(values);
       for (const auto& [end, said, value] :
            {std::tuple("least", claim.least, least), std::tuple("most", claim.most, most)}) {
-        report.rows.push_back({.keys = {data_set, end, of},
-                               .quantity = quantity,
-                               .paper = Reading::number(said),
-                               .tandem = Reading::number(value)});
+        report.rows.push_back(
+            {.keys = {data_set, end, of},
+             .quantity = quantity,
+             .paper = Reading::number(said),
+             .tandem = Reading::number(value),
+             .printed = csps_printed_range(quantity, data_set, end, of == kNtpOverTp)});
       }
     };
     const CspsClaim ttft = csps_claim(scenarios, "ttft sarathi over csps", data_set);
@@ -162,8 +171,13 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
     range(std::string("sarathi over ") + kDropping, "ttft_ratio", ttft, ratios.dropping_ttft);
     range(std::string("sarathi over ") + kDropping, "response_ratio", response,
           ratios.dropping_response);
-    range("csps-ntp over csps-tp", "ttft_ratio",
-          csps_claim(scenarios, "ttft csps-ntp over csps-tp", data_set), ratios.ntp_ttft);
+    range(kNtpOverTp, "ttft_ratio", csps_claim(scenarios, "ttft csps-ntp over csps-tp", data_set),
+          ratios.ntp_ttft);
+    range(kNtpOverTp, "tbt_ratio", csps_claim(scenarios, "tbt csps-ntp over csps-tp", data_set),
+          ratios.ntp_token);
+    range(kNtpOverTp, "response_ratio",
+          csps_claim(scenarios, "response time csps-ntp over csps-tp", data_set),
+          ratios.ntp_response);
     range("csps over sarathi", "rate_ratio", rate, ratios.rate);
     range(std::string(kDropping) + " over sarathi", "rate_ratio", rate, ratios.dropping_rate);
   }

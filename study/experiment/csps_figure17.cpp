@@ -151,7 +151,8 @@ ExperimentReport csps_figure17(const Scenarios& scenarios, Progress& progress) {
       report.rows.push_back({.keys = {"both", "both", end, name},
                              .quantity = "rate_ratio",
                              .paper = Reading::number(theirs),
-                             .tandem = Reading::number(ours)});
+                             .tandem = Reading::number(ours),
+                             .printed = csps_printed_range("rate_ratio", "", end, false)});
     }
   }
   return report;

@@ -35,7 +35,8 @@ ExperimentReport csps_figure2(const Scenarios& scenarios, Progress& progress) {
         report.rows.push_back({.keys = keys,
                                .quantity = quantity,
                                .paper = said(scenarios, claim, length.name),
-                               .tandem = Reading::number(value)});
+                               .tandem = Reading::number(value),
+                               .printed = std::string(claim) + ", " + std::string(length.name)});
       };
       const double ttft_s = sarathi.ttft_s(length.tokens);
       const std::int64_t sequences = sarathi.most_sequences(length.tokens);

@@ -64,10 +64,12 @@ ExperimentReport csps_figure5(const Scenarios& scenarios, Progress& progress) {
           csps_claim(scenarios, share + std::string(" share ") + of.name, of.partition);
       for (const auto& [end, said, value] : {std::tuple("least", claim.least, extremes.least),
                                              std::tuple("most", claim.most, extremes.most)}) {
-        report.rows.push_back({.keys = {of.name, "both", end},
-                               .quantity = share + std::string("_percent"),
-                               .paper = Reading::number(100.0 * said),
-                               .tandem = Reading::number(100.0 * value)});
+        report.rows.push_back(
+            {.keys = {of.name, "both", end},
+             .quantity = share + std::string("_percent"),
+             .paper = Reading::number(100.0 * said),
+             .tandem = Reading::number(100.0 * value),
+             .printed = "figure 5, " + std::string(of.name) + ", " + share + ", " + end});
       }
     }
   }

@@ -22,6 +22,25 @@ double CspsCurve::operator()(std::int64_t tokens) const {
   return before->second + (after->second - before->second) * part;
 }
 
+CspsMeans csps_means(const std::vector<planner::InferenceRequest>& requests,
+                     const CspsSystem& system) {
+  CspsMeans means;
+  const auto count = static_cast<double>(requests.size());
+  for (const planner::InferenceRequest& request : requests) {
+    const std::int64_t tokens = request.prompt_tokens;
+    const double ttft_s = system.ttft_s(tokens);
+    const double token_s = system.token_s(tokens);
+    means.ttft_s += ttft_s / count;
+    means.token_s += token_s / count;
+    means.response_s += (ttft_s + static_cast<double>(request.new_tokens - 1) * token_s) / count;
+    means.prompt_tokens += static_cast<double>(tokens) / count;
+    means.device_s += ttft_s * system.devices(tokens) / count;
+  }
+  return means;
+}
+
+double csps_prefill_rate(const CspsMeans& means) { return means.prompt_tokens / means.ttft_s; }
+
 CspsSystems::CspsSystems(const Scenarios& scenarios, const CspsTestbed& testbed,
                          std::string_view model, Progress& progress) {
   const CspsSarathi sarathi(scenarios, testbed, model, kLongest);

@@ -51,6 +51,20 @@ struct CspsSystem {
   std::function<double(std::int64_t)> devices;  // while the prompt is read
 };
 
+// Means over requests, each alone on its devices.
+struct CspsMeans {
+  double ttft_s = 0.0;
+  double token_s = 0.0;
+  double response_s = 0.0;
+  double prompt_tokens = 0.0;
+  double device_s = 0.0;  // of all devices, for prompts
+};
+[[nodiscard]] CspsMeans csps_means(const std::vector<planner::InferenceRequest>& requests,
+                                   const CspsSystem& system);
+
+// Returns all prompts' tokens over all seconds.
+[[nodiscard]] double csps_prefill_rate(const CspsMeans& means);
+
 // All systems with one of kCspsModels.
 class CspsSystems {
  public:

@@ -92,6 +92,20 @@ CspsThroughputs csps_throughputs(const Scenarios& scenarios, std::string_view sy
   missing("experiments/csps_table4.csv", std::string(system) + ", " + std::string(phase));
 }
 
+std::string csps_printed_throughput(const std::string& system, const std::string& phase,
+                                    std::size_t column) {
+  return "Table 4, " + system + ", " + phase + ", " +
+         std::string(kCspsDataSets.at(column / kCspsModels.size())) + ", " +
+         std::string(kCspsModels.at(column % kCspsModels.size()));
+}
+
+std::string csps_printed_range(const std::string& quantity, const std::string& data_set,
+                               const std::string& end, bool ntp_over_tp) {
+  // Of request rates the text has one range for both data sets.
+  if (quantity == "rate_ratio") return "request rate, " + end;
+  return quantity + ", " + data_set + ", " + end + (ntp_over_tp ? ", ntp over tp" : "");
+}
+
 model::Transformer csps_model(const Scenarios& scenarios, std::string_view name) {
   model::Transformer transformer =
       scenarios.model(name == "glm-4" ? "glm-4-9b-1m" : "internlm2.5-7b-1m");

@@ -47,6 +47,14 @@ struct CspsThroughputs {
 [[nodiscard]] CspsThroughputs csps_throughputs(const Scenarios& scenarios, std::string_view system,
                                                std::string_view phase);
 
+// Identities of printed numbers (ExperimentRow::printed) that both readings compare with: a cell of
+// Table 4, by the column of CspsThroughputs; an end of the text's range of `quantity`.
+[[nodiscard]] std::string csps_printed_throughput(const std::string& system,
+                                                  const std::string& phase, std::size_t column);
+[[nodiscard]] std::string csps_printed_range(const std::string& quantity,
+                                             const std::string& data_set, const std::string& end,
+                                             bool ntp_over_tp);
+
 // A model in the paper's formats: weights, keys and values in 2 bytes. "glm-4", "internlm2.5".
 inline constexpr std::array<std::string_view, 2> kCspsModels{"glm-4", "internlm2.5"};
 [[nodiscard]] model::Transformer csps_model(const Scenarios& scenarios, std::string_view name);

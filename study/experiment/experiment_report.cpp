@@ -10,6 +10,7 @@
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
+#include "study/experiment/printed_counts.hpp"
 
 namespace tandem::study {
 namespace {
@@ -24,6 +25,16 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::string role(const ExperimentReport& report, const ExperimentRow& row) {
   if (row.calibrated) return "calibrated";
+  switch (row.aside) {
+    case ExperimentRow::Aside::none:
+      break;
+    case ExperimentRow::Aside::follows:
+      return "follows";
+    case ExperimentRow::Aside::formula:
+      return "formula";
+    case ExperimentRow::Aside::quotient:
+      return "quotient";
+  }
   return row.paper.kind == Reading::Kind::none ? "shown" : report.role;
 }
 
@@ -53,12 +64,15 @@ std::string shown_error(const ExperimentRow& row) {
     const double percent = 100.0 * *error;
     text =
         (percent < 0.0 ? "" : "+") + model::fixed(percent, std::abs(percent) < 9.95 ? 1 : 0) + "%";
-  } else if (row.paper.kind == Reading::Kind::none || row.tandem.kind == Reading::Kind::none) {
+  } else if (row.paper.kind == Reading::Kind::none) {
     return "";
+  } else if (row.tandem.kind == Reading::Kind::none) {
+    text = "none";
   } else {
     text = row.paper == row.tandem ? "=" : "differs";
   }
-  return text + (row.calibrated ? " c" : row.notable() ? " *" : "");
+  const bool aside = row.aside != ExperimentRow::Aside::none;
+  return text + (row.calibrated ? " c" : aside ? " a" : row.notable() ? " *" : "");
 }
 
 // The lines of rows that have the same keys.
@@ -122,11 +136,13 @@ class Groups {
 void print_summary(const ExperimentReport& report, std::ostream& out) {
   std::size_t predicted = 0;
   std::size_t within = 0;
+  std::size_t aside = 0;
   double worst = 0.0;
   double sum = 0.0;
   std::size_t numbers = 0;
   for (const ExperimentRow& row : report.rows) {
-    if (row.calibrated || row.paper.kind == Reading::Kind::none) continue;
+    aside += row.aside != ExperimentRow::Aside::none ? 1U : 0U;
+    if (!row.predicts()) continue;
     ++predicted;
     if (!row.notable()) ++within;
     if (const auto error = row.error()) {
@@ -135,13 +151,20 @@ void print_summary(const ExperimentReport& report, std::ostream& out) {
       worst = std::max(worst, std::abs(*error));
     }
   }
-  if (predicted == 0) return;
+  if (predicted == 0 && aside == 0) return;
   out << "\n"
       << report.role << ": " << predicted << ", of which " << within << " within "
       << model::fixed(100.0 * kNotable, 0) << "%";
   if (numbers > 0)
     out << "; mean error " << model::fixed(100.0 * sum / static_cast<double>(numbers), 1)
         << "%, worst " << model::fixed(100.0 * worst, 0) << "%";
+  const PrintedCounts printed = printed_counts({&report, 1});
+  out << "\ndistinct printed numbers: " << printed.numbers << ", of which " << printed.within_15
+      << " within 15% and " << printed.within_30 << " within 30%";
+  if (aside > 0)
+    out << "\na: " << aside
+        << " rows that are no predictions: they follow from calibrated ones, compare a formula "
+           "with itself, or are quotients of printed numbers";
   out << "\nc: calibrated, no prediction   *: off by more than "
       << model::fixed(100.0 * kNotable, 0) << "%, explained below\n";
 }
@@ -154,10 +177,16 @@ std::optional<double> ExperimentRow::error() const {
 }
 
 bool ExperimentRow::notable() const {
-  if (paper.kind == Reading::Kind::none || tandem.kind == Reading::Kind::none) return false;
+  if (paper.kind == Reading::Kind::none) return false;
   if (const auto off = error()) return !(std::abs(*off) <= kNotable);
   return !(paper == tandem);
 }
+
+bool ExperimentRow::predicts() const {
+  return !calibrated && aside == Aside::none && paper.kind != Reading::Kind::none;
+}
+
+bool ExperimentRow::missed() const { return !calibrated && notable(); }
 
 void add_notes(ExperimentReport& report, std::string_view experiment, const model::Csv& notes) {
   for (ExperimentRow& row : report.rows) {
@@ -173,9 +202,8 @@ void add_notes(ExperimentReport& report, std::string_view experiment, const mode
 
 std::size_t unexplained(const ExperimentReport& report) {
   return static_cast<std::size_t>(
-      std::count_if(report.rows.begin(), report.rows.end(), [](const ExperimentRow& row) {
-        return !row.calibrated && row.notable() && row.note.empty();
-      }));
+      std::count_if(report.rows.begin(), report.rows.end(),
+                    [](const ExperimentRow& row) { return row.missed() && row.note.empty(); }));
 }
 
 void print_report(const ExperimentReport& report, std::ostream& out) {
@@ -185,15 +213,13 @@ void print_report(const ExperimentReport& report, std::ostream& out) {
   if (!report.remarks.empty()) out << '\n';
   std::vector<std::string> printed;
   for (const ExperimentRow& row : report.rows) {
-    if (row.calibrated || !row.notable()) continue;
+    if (!row.missed()) continue;
     const std::string note = row.note.empty() ? "unexplained" : row.note;
     const auto same = [&](const std::string& other) { return other == note; };
     if (std::any_of(printed.begin(), printed.end(), same)) continue;
     std::string rows;
     for (const ExperimentRow& other : report.rows) {
-      if (other.calibrated || !other.notable() ||
-          (other.note.empty() ? "unexplained" : other.note) != note)
-        continue;
+      if (!other.missed() || (other.note.empty() ? "unexplained" : other.note) != note) continue;
       rows += (rows.empty() ? "" : ", ") + joined(other.keys) + " " + other.quantity;
     }
     out << "\n* " << rows << ":\n  " << note << '\n';
@@ -204,16 +230,17 @@ void print_report(const ExperimentReport& report, std::ostream& out) {
 
 std::string to_csv(const ExperimentReport& report) {
   std::vector<std::string> header = report.key_names;
-  for (const char* name : {"quantity", "paper", "tandem", "error_percent", "role", "note"})
+  for (const char* name :
+       {"quantity", "paper", "tandem", "error_percent", "role", "note", "printed"})
     header.emplace_back(name);
   std::string text = model::csv_line(header);
   for (const ExperimentRow& row : report.rows) {
     require(row.keys.size() == report.key_names.size(), "experiment: one key a name");
     std::vector<std::string> fields = row.keys;
     const auto error = row.error();
-    for (const std::string& field :
-         {row.quantity, csv_reading(row.paper), csv_reading(row.tandem),
-          error ? model::fixed(100.0 * *error, 2) : std::string(), role(report, row), row.note})
+    for (const std::string& field : {row.quantity, csv_reading(row.paper), csv_reading(row.tandem),
+                                     error ? model::fixed(100.0 * *error, 2) : std::string(),
+                                     role(report, row), row.note, row.printed})
       fields.push_back(field);
     text += model::csv_line(fields);
   }
@@ -225,9 +252,14 @@ std::string to_json(const ExperimentReport& report, const Experiment& experiment
     if (value.kind == Reading::Kind::none) return Json();
     return value.kind == Reading::Kind::number ? Json(value.value) : Json("OOM");
   };
+  const PrintedCounts printed = printed_counts({&report, 1});
   Json json{{"experiment", experiment.name},
             {"summary", experiment.summary},
             {"unexplained", unexplained(report)},
+            {"printed",
+             {{"numbers", printed.numbers},
+              {"within_15_percent", printed.within_15},
+              {"within_30_percent", printed.within_30}}},
             {"remarks", report.remarks},
             {"rows", Json::array()}};
   for (const ExperimentRow& row : report.rows) {
@@ -240,7 +272,8 @@ std::string to_json(const ExperimentReport& report, const Experiment& experiment
                             {"tandem", reading(row.tandem)},
                             {"error", error ? Json(*error) : Json()},
                             {"role", role(report, row)},
-                            {"note", row.note}});
+                            {"note", row.note},
+                            {"printed", row.printed}});
   }
   return json.dump(2) + '\n';
 }

@@ -122,7 +122,7 @@ model::Transformer galaxy_model(const Scenarios& scenarios, const std::string& n
 
 std::optional<double> pass_seconds(const model::Cluster& cluster,
                                    const model::Transformer& transformer, GalaxySystem system,
-                                   std::int64_t rows) {
+                                   std::int64_t rows, double copy_s_per_byte) {
   const bool plans = system == GalaxySystem::galaxy;
   planner::Request request{
       .model = transformer,
@@ -147,6 +147,11 @@ std::optional<double> pass_seconds(const model::Cluster& cluster,
   for (const model::Device& device : request.cluster.devices()) {
     request.profiles.push_back(nominal_profile(device));
     if (plans) request.profiles.back().program_bytes = 0.0;
+    for (const model::TaskKind end : {model::TaskKind::capture, model::TaskKind::deliver}) {
+      if (copy_s_per_byte > 0.0)
+        request.profiles.back().rate[static_cast<std::size_t>(end)].points = {
+            {.intensity = 1.0, .seconds_per_byte = copy_s_per_byte}};
+    }
   }
   const auto answer = planner::make_plan(request);
   if (std::holds_alternative<planner::Infeasible>(answer)) return std::nullopt;
@@ -180,16 +185,19 @@ bool runs_out(const model::Cluster& cluster, const model::Transformer& transform
 }
 
 Reading speed_up(const model::Cluster& cluster, const model::Transformer& transformer,
-                 GalaxySystem other, bool judged) {
+                 GalaxySystem other, bool judged, double copy_s_per_byte) {
   if (judged && (runs_out(cluster, transformer, other) ||
                  runs_out(cluster, transformer, GalaxySystem::galaxy)))
     return Reading::out_of_memory();
   const model::Cluster room = with_devices(cluster, [&](model::Device& d) {
     if (!judged) d.memory = model::Bytes{kAnyMemory};
   });
-  const auto galaxy = pass_seconds(room, transformer, GalaxySystem::galaxy, kGalaxyRows);
+  const auto seconds = [&](GalaxySystem system) {
+    return pass_seconds(room, transformer, system, kGalaxyRows, copy_s_per_byte);
+  };
+  const auto galaxy = seconds(GalaxySystem::galaxy);
   if (!galaxy) return Reading::out_of_memory();
-  return Reading::number(*pass_seconds(room, transformer, other, kGalaxyRows) / *galaxy);
+  return Reading::number(*seconds(other) / *galaxy);
 }
 
 }  // namespace tandem::study

@@ -38,10 +38,11 @@ enum class GalaxySystem { galaxy, megatron, sequence, local };
 
 // Returns the seconds of one pass over `rows`, by SimGrid. Galaxy: Algorithm 1, ring, one tile a
 // device; others: equal shares, ring. Nothing if Algorithm 1 finds no split; memory is otherwise
-// ignored.
+// ignored. `copy_s_per_byte`: what each end of a message takes to copy it, on its processor.
 [[nodiscard]] std::optional<double> pass_seconds(const model::Cluster& cluster,
                                                  const model::Transformer& transformer,
-                                                 GalaxySystem system, std::int64_t rows);
+                                                 GalaxySystem system, std::int64_t rows,
+                                                 double copy_s_per_byte = 0.0);
 
 // Returns whether it runs out of memory by the paper's rule (equation 5): weights of layers by
 // share, which galaxy may split freely; a whole copy of the model for strategies that split
@@ -52,6 +53,6 @@ enum class GalaxySystem { galaxy, megatron, sequence, local };
 // Returns the speed-up of Galaxy over `other`, or that either runs out of memory; `judged`: whether
 // memory counts.
 [[nodiscard]] Reading speed_up(const model::Cluster& cluster, const model::Transformer& transformer,
-                               GalaxySystem other, bool judged);
+                               GalaxySystem other, bool judged, double copy_s_per_byte = 0.0);
 
 }  // namespace tandem::study

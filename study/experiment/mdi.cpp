@@ -143,6 +143,11 @@ MdiRun mdi_run(const model::Csv& table, std::size_t i) {
   return run;
 }
 
+std::int64_t mdi_prompt(const MdiRun& run) {
+  constexpr std::int64_t kWords = 8;
+  return run.head_on_last ? 1 : kWords;
+}
+
 MdiRounds::MdiRounds(const MdiRun& run, std::int64_t prompt, std::int64_t max_context)
     : run_(run),
       prompt_(prompt),
@@ -186,7 +191,7 @@ planner::Plan mdi_plan(const model::Cluster& boards, const MdiBoard& board,
       .cluster = with_devices(first_devices(boards, run.blocks.size()),
                               [](model::Device& d) { d.memory = model::Bytes{kAnyMemory}; }),
       .strategy = run.blocks.size() == 1 ? "local" : "pipeline",
-      .workload = {.prompt_tokens = kMdiPrompt, .new_tokens = 1}};
+      .workload = {.prompt_tokens = mdi_prompt(run), .new_tokens = 1}};
   request.model.formats = model::WeightFormats(run.format);
   if (run.blocks.size() > 1) {
     request.partition.clear();
@@ -217,7 +222,7 @@ double mdi_rate(const model::Cluster& boards, const MdiBoard& board,
     together.samples = 1;
     together.counted = 0;
   }
-  MdiRounds rounds(together, kMdiPrompt, transformer.max_context);
+  MdiRounds rounds(together, mdi_prompt(run), transformer.max_context);
   const std::unique_ptr<model::GraphSource> graphs = mdi_graphs(plan, run);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   evaluate_scheduled(plan.cluster, plan.cost_model(), rounds, *graphs, recorder);

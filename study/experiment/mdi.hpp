@@ -100,7 +100,9 @@ struct MdiTestbed {
 [[nodiscard]] std::size_t mdi_row(const model::Csv& table, std::string_view model,
                                   std::string_view nodes);
 
-// Tokens of each sample's prompt, which the thesis does not state; its plots begin with few.
-inline constexpr std::int64_t kMdiPrompt = 8;
+// Returns the tokens of each sample's prompt: a line break in NanoGPT's version ("until now,
+// generation would start from a single \n token", 3.4.1), some words, which the thesis does not
+// state, in the later ones.
+[[nodiscard]] std::int64_t mdi_prompt(const MdiRun& run);
 
 }  // namespace tandem::study

@@ -1,7 +1,10 @@
 // MDI-LLM, Tables IV, VII and X: memory of every node.
 
+#include <algorithm>
+
 #include "model/base/text_table.hpp"
 #include "model/graph/memory.hpp"
+#include "model/graph/work.hpp"
 #include "study/experiment/mdi.hpp"
 #include "study/experiment/tpi.hpp"
 
@@ -37,13 +40,15 @@ class Nodes {
     ExperimentReport report{
         .key_names = {"model", "nodes", "node"},
         .rows = {},
-        .remarks = {"a node takes its program and a multiple of its weights; GB are decimal",
-                    "program " + gigabytes(memory_.starter_bytes) +
-                        " of the starter (gpt2 on one node), " +
-                        gigabytes(memory_.secondary_bytes) +
-                        " of the others (nanogpt-7, second of three nodes)",
-                    "weights " + model::fixed(memory_.copies, 3) +
-                        " times (gpt2-medium, second of three nodes): 1 would be theirs alone"}};
+        .remarks = {
+            "a node takes its program and a multiple of its weights; GB are decimal",
+            "keys and values of all samples (caches_gb) are not added: the constants are of "
+            "versions without them",
+            "program " + gigabytes(memory_.starter_bytes) + " of the starter (gpt2 on one node), " +
+                gigabytes(memory_.secondary_bytes) +
+                " of the others (nanogpt-7, second of three nodes)",
+            "weights " + model::fixed(memory_.copies, 3) +
+                " times (gpt2-medium, second of three nodes): 1 would be theirs alone"}};
     progress.expect(table_.rows.size());
     for (std::size_t i = 0; i < table_.rows.size(); ++i) {
       const std::string& model = table_.at(i, "model");
@@ -60,13 +65,40 @@ class Nodes {
                                .tandem = Reading::number(
                                    (program + memory_.copies * weights(model, nodes, node)) / kGB),
                                .calibrated = calibrated});
+        report.rows.push_back({.keys = {model, nodes, std::to_string(node + 1)},
+                               .quantity = "caches_gb",
+                               .tandem = Reading::number(caches(model, nodes, node) / kGB)});
       }
       progress.advance(1);
     }
+    for (const std::vector<std::int64_t>& blocks :
+         {std::vector<std::int64_t>{48}, std::vector<std::int64_t>{22, 26}})
+      add_not_available(report, blocks);
     return report;
   }
 
  private:
+  // "GPT-2 XL cannot be fit in less than three devices" of 8 GB; Table V has its blocks on two.
+  void add_not_available(ExperimentReport& report, const std::vector<std::int64_t>& blocks) const {
+    const MdiRun run{.model = "gpt2-xl", .blocks = blocks, .caches = false};
+    const planner::Plan plan = mdi_plan(boards_, {}, scenarios_.model(run.model), run);
+    double most = 0.0;
+    for (std::size_t node = 0; node < blocks.size(); ++node) {
+      const double program = node == 0 ? memory_.starter_bytes : memory_.secondary_bytes;
+      most = std::max(most, program + memory_.copies * model::weight_bytes(
+                                                           plan.model, plan.devices[node].share));
+    }
+    const double board = boards_.devices().front().memory.value();
+    report.rows.push_back(
+        {.keys = {run.model, std::to_string(blocks.size()), "fullest"},
+         .quantity = "memory_gb",
+         .paper = Reading::out_of_memory(),
+         .tandem = most > board ? Reading::out_of_memory() : Reading::number(most / kGB),
+         .note = "fits its 8 GB by the constants of the nodes that ran: reading "
+                 "the model needs more for a time than running it, which the "
+                 "constants do not have"});
+  }
+
   [[nodiscard]] static std::string gigabytes(double bytes) {
     return model::fixed(bytes / kGB, 3) + " GB";
   }
@@ -82,6 +114,20 @@ class Nodes {
     const MdiRun run = mdi_run(rates_, mdi_row(rates_, model, nodes));
     const planner::Plan plan = mdi_plan(boards_, {}, scenarios_.model(model), run);
     return model::weight_bytes(plan.model, plan.devices.at(node).share);
+  }
+
+  // Returns the bytes of all samples' keys and values on a node, in the weights' format.
+  [[nodiscard]] double caches(const std::string& model, const std::string& nodes,
+                              std::size_t node) const {
+    const MdiRun run = mdi_run(rates_, mdi_row(rates_, model, nodes));
+    if (!run.caches) return 0.0;
+    const model::Transformer transformer = scenarios_.model(model);
+    const std::int64_t numbers =
+        transformer.cached_numbers({0, static_cast<std::int32_t>(transformer.heads)}) *
+        run.blocks.at(node) * run.samples * (mdi_prompt(run) + run.tokens);
+    constexpr double kHalf = 2.0;
+    return (run.format == model::WeightFormat::f16 ? kHalf : model::kElementBytes) *
+           static_cast<double>(numbers);
   }
 
   const Scenarios& scenarios_;

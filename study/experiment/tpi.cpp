@@ -45,6 +45,14 @@ double proposition5(const Transformer& t, std::int64_t devices, std::int64_t win
 
 }  // namespace
 
+std::string printed_memory(const std::string& quantity, const std::string& model,
+                           std::int64_t devices, std::int64_t window) {
+  // Without the scheduler there is no window.
+  const std::string of_window =
+      quantity == "memory_on_gb" ? ", window " + std::to_string(window) : "";
+  return quantity + ", " + model + ", " + std::to_string(devices) + " devices" + of_window;
+}
+
 Reading paper_reading(const model::Csv& csv, std::size_t row, std::string_view column) {
   const std::string& text = csv.at(row, column);
   if (text.empty()) return {};
@@ -57,8 +65,11 @@ Reading paper_reading(const model::Csv& csv, std::size_t row, std::string_view c
   return Reading::number(value);
 }
 
-RunTimes simulated_run(const Testbed& testbed, const Transformer& transformer,
-                       const std::string& strategy, std::int32_t window) {
+namespace {
+
+planner::Plan tpi_plan(const Testbed& testbed, const Transformer& transformer,
+                       const std::string& strategy, std::int32_t window,
+                       const std::optional<std::string>& allreduce) {
   planner::Request request{
       .model = transformer,
       .cluster = with_devices(testbed.cluster,
@@ -67,17 +78,42 @@ RunTimes simulated_run(const Testbed& testbed, const Transformer& transformer,
       .partition = "equal",
       .workload = {.prompt_tokens = testbed.prompt_tokens, .new_tokens = kNewTokens},
       .window = {.blocks = window, .retain = 0}};
+  if (allreduce) request.allreduce = allreduce;
+  if (strategy == "galaxy") request.tiles = 1;
   for (const model::Device& device : request.cluster.devices())
     request.profiles.push_back(slowed(nominal_profile(device), testbed.slowdown));
-  const auto answer = planner::make_plan(request);
+  auto answer = planner::make_plan(request);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) throw Error(no->reason);
-  const auto& plan = std::get<planner::Plan>(answer);
+  return std::get<planner::Plan>(std::move(answer));
+}
+
+}  // namespace
+
+RunTimes simulated_run(const Testbed& testbed, const Transformer& transformer,
+                       const std::string& strategy, std::int32_t window,
+                       const std::optional<std::string>& allreduce) {
+  const planner::Plan plan = tpi_plan(testbed, transformer, strategy, window, allreduce);
   planner::GenerationSteps steps(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   sim::replay(plan.cluster, plan.cost_model(), steps, recorder);
   const model::Metrics metrics = recorder.metrics();
   const std::vector<double> latencies = metrics.token_latencies_s();
   return {.ttft_s = metrics.ttft_s, .latency_s = model::mean(latencies)};
+}
+
+model::Cluster without_network(const model::Cluster& cluster) {
+  return with_links(cluster, [](model::Link& link) {
+    link.latency = model::Seconds{0.0};
+    link.bandwidth = model::BytesPerSecond{1e18};
+  });
+}
+
+double planned_memory(const Testbed& testbed, const Transformer& transformer, std::int32_t window) {
+  const planner::Plan plan = tpi_plan(testbed, transformer, "tensor", window, {});
+  double most = 0.0;
+  for (const planner::DevicePlan& device : plan.devices)
+    most = std::max(most, device.memory.total());
+  return most;
 }
 
 double TpiMemory::whole(const Transformer& t, std::int64_t devices) const {

@@ -21,6 +21,11 @@ namespace tandem::study {
 // are 276e9 bytes, 257 GiB.
 inline constexpr double kPaperGB = 1024.0 * 1024.0 * 1024.0;
 
+// Identities of printed numbers (ExperimentRow::printed) that two tables print: peak memory of a
+// run on so many devices, which Tables 1, 2 and 6 repeat.
+[[nodiscard]] std::string printed_memory(const std::string& quantity, const std::string& model,
+                                         std::int64_t devices, std::int64_t window);
+
 // Parses "OOM" or a number; empty: none. Throws Error naming the file's row otherwise.
 [[nodiscard]] Reading paper_reading(const model::Csv& csv, std::size_t row,
                                     std::string_view column);
@@ -32,14 +37,32 @@ struct Testbed {
   std::int64_t prompt_tokens = 1;
 };
 
+// Returns the cluster with links that take no time.
+[[nodiscard]] model::Cluster without_network(const model::Cluster& cluster);
+
 struct RunTimes {
   double ttft_s = 0.0;
   double latency_s = 0.0;  // mean of the later tokens
 };
 
+// Returns tandem's window for the paper's `window`: one block less. The authors' scheduler
+// (mem_manager.py, modeling_llama.py) waits at the beginning of a layer until its window is loaded,
+// counts the block that computes in it, and loads the next one when a block has been computed. So
+// with a window of two nothing is loaded while attention computes. tandem's window of one, released
+// early, loads while messages travel and never while a block computes; its window of two loads
+// during both. Chosen after seeing first tokens, which follow it.
+[[nodiscard]] constexpr std::int32_t streamed_window(std::int32_t window) { return window - 1; }
+
 // Simulates `strategy` with equal shares and unlimited memory. `window`: blocks, 0: none.
+// `allreduce`: another than the strategy's own; `galaxy` takes one tile.
 [[nodiscard]] RunTimes simulated_run(const Testbed& testbed, const model::Transformer& transformer,
-                                     const std::string& strategy, std::int32_t window);
+                                     const std::string& strategy, std::int32_t window,
+                                     const std::optional<std::string>& allreduce = {});
+
+// Returns the bytes that tandem's plan of simulated_run's strategy `tensor` needs on its fullest
+// device.
+[[nodiscard]] double planned_memory(const Testbed& testbed, const model::Transformer& transformer,
+                                    std::int32_t window);
 
 // Peak bytes of the fullest of `devices` equal devices.
 //   without the scheduler   program + 4 bytes a parameter of the master's share

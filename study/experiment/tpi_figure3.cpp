@@ -82,7 +82,8 @@ ExperimentReport tpi_figure3(const Scenarios& /*scenarios*/, Progress& progress)
         report.rows.push_back({.keys = {size.name, latency},
                                .quantity = allreduce + "_ms",
                                .paper = stated(allreduce, size.columns, latency_ms),
-                               .tandem = Reading::number(ms)});
+                               .tandem = Reading::number(ms),
+                               .aside = ExperimentRow::Aside::formula});
       }
       if (fastest) {
         ++kept;

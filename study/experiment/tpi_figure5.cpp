@@ -25,7 +25,8 @@ ExperimentReport tpi_figure5(const Scenarios& scenarios, Progress& progress) {
   ExperimentReport report{.key_names = {"varied", "value"}, .rows = {}, .remarks = klonet.remarks};
   progress.expect(11);
   const auto add = [&](const char* varied, const std::string& value, const Testbed& testbed) {
-    const double latency = simulated_run(testbed, t, "tensor", kFigure5Window).latency_s;
+    const double latency =
+        simulated_run(testbed, t, "tensor", streamed_window(kFigure5Window)).latency_s;
     report.rows.push_back({.keys = {varied, value},
                            .quantity = "latency_s",
                            .paper = {},

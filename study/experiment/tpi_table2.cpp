@@ -30,14 +30,16 @@ ExperimentReport tpi_table2(const Scenarios& scenarios, Progress& progress) {
            .quantity = "memory_off_gb",
            .paper = paper_reading(table, i, "off_n" + n),
            .tandem = Reading::number(memory.whole(transformer, devices) / kPaperGB),
-           .calibrated = name == "llama-2-3b" && devices == 8});
+           .calibrated = name == "llama-2-3b" && devices == 8,
+           .printed = printed_memory("memory_off_gb", name, devices, 0)});
       report.rows.push_back(
           {.keys = keys,
            .quantity = "memory_on_gb",
            .paper = paper_reading(table, i, "on_n" + n),
            .tandem = Reading::number(memory.windowed(transformer, devices, std::stoll(window)) /
                                      kPaperGB),
-           .calibrated = name == "llama-2-70b" && first});
+           .calibrated = name == "llama-2-70b" && first,
+           .printed = printed_memory("memory_on_gb", name, devices, std::stoll(window))});
     }
     progress.advance(1);
   }

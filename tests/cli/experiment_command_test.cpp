@@ -46,6 +46,8 @@ Errors errors_of(const Json& report) {
       ++errors.calibrated;
       continue;
     }
+    if (row.at("role") == "follows" || row.at("role") == "formula" || row.at("role") == "quotient")
+      continue;
     ++errors.predicted;
     if (notable) {
       CHECK(!row.at("note").get<std::string>().empty());
@@ -86,8 +88,8 @@ TEST_CASE("cli/experiment: Tables 2 and 6 are met within 15% but for rows that a
 TEST_CASE("cli/experiment: Tables 3 and 8 are met within 15% but for rows that are explained" *
           doctest::test_suite("long")) {
   const Errors errors = errors_of(report("tpi-table3"));
-  CHECK(errors.predicted == 42);
-  CHECK(errors.within >= 21);
+  CHECK(errors.predicted == 38);
+  CHECK(errors.within >= 17);
 }
 
 TEST_CASE("cli/experiment: MDI-LLM's rates and memory are met but for rows that are explained" *
@@ -98,8 +100,8 @@ TEST_CASE("cli/experiment: MDI-LLM's rates and memory are met but for rows that 
   CHECK(rates.within >= 13);
   const Errors memory = errors_of(report("mdi-memory"));
   CHECK(memory.calibrated == 3);
-  CHECK(memory.predicted == 48);
-  CHECK(memory.within >= 44);
+  CHECK(memory.predicted == 50);
+  CHECK(memory.within >= 45);
 }
 
 TEST_CASE("cli/experiment: samples that wait absorb jitter, and more nodes make more of it" *
@@ -135,9 +137,9 @@ TEST_CASE("cli/experiment: Galaxy's tables and figures are met but for rows that
     int predicted;
     int within;
   };
-  for (const Met& met : {Met{"galaxy-table1", 1, 9, 9}, Met{"galaxy-table4", 0, 22, 22},
+  for (const Met& met : {Met{"galaxy-table1", 1, 9, 9}, Met{"galaxy-table4", 1, 21, 21},
                          Met{"galaxy-table5", 1, 9, 5}, Met{"galaxy-figure8", 0, 2, 2},
-                         Met{"galaxy-figure9", 0, 2, 2}, Met{"galaxy-scaling", 0, 4, 0}}) {
+                         Met{"galaxy-figure9", 0, 2, 2}, Met{"galaxy-scaling", 1, 3, 3}}) {
     CAPTURE(met.name);
     const Errors errors = errors_of(report(met.name));
     CHECK(errors.calibrated == met.calibrated);
@@ -176,7 +178,7 @@ TEST_CASE("cli/experiment: where CSPS contradicts itself is computed from its ow
   const Json json = report("csps-consistency");
   const Errors errors = errors_of(json);
   CHECK(errors.calibrated == 0);
-  CHECK(errors.predicted == 28);
+  CHECK(errors.predicted == 50);
   CHECK(json.at("rows").at(0).at("role") == "compared");
   const std::string prefill = "prefill throughput, csps over sarathi/Table 4";
   CHECK(number_of(json, prefill, "least") == doctest::Approx(1656.0 / 293.0));
@@ -186,13 +188,26 @@ TEST_CASE("cli/experiment: where CSPS contradicts itself is computed from its ow
         doctest::Approx(1e6 / 213.0));
   CHECK(number_of(json, "response time, sarathi over csps/needlebench, at most ttft's or tbt's",
                   "most") == 7.5);
+  CHECK(number_of(json, "sarathi's tbt, s/1K: a chunk at figure 3's tokens/s", "least") ==
+        doctest::Approx(256.0 / 487.0));
+  const std::string medians =
+      "prompt tokens over new tokens, medians of Table 2/needlebench, Table 4's rates of ";
+  CHECK(number_of(json, medians + "sarathi", "least") == doctest::Approx(238.0 / 8.2));
+  CHECK(number_of(json, medians + "csps", "most") == doctest::Approx(1580.0 / 29.0));
+  CHECK(number_of(json, medians + "csps", "most", "paper") == doctest::Approx(113.0 / 0.348));
+}
+
+TEST_CASE("cli/experiment: CSPS by steps fits five numbers and predicts the others from them") {
+  const Errors errors = errors_of(report("csps-steps"));
+  CHECK(errors.calibrated == 6);  // 1.6 s with two models
+  CHECK(errors.within >= 12);
 }
 
 TEST_CASE("cli/experiment: CSPS's figures explain every row that they miss" *
           doctest::test_suite("long")) {
   const Errors errors = errors_of(report("csps-figure14"));
   CHECK(errors.calibrated == 0);
-  CHECK(errors.predicted == 52);
+  CHECK(errors.predicted == 80);
 }
 
 TEST_CASE("cli/experiment: at more load than there are devices for, requests wait longer" *
@@ -404,9 +419,30 @@ TEST_CASE("cli/experiment: what runs out of memory in Tables 1 and 3 does so her
   }
 }
 
+TEST_CASE("cli/experiment: copies at messages' ends lose what Galaxy's scaling loses" *
+          doctest::test_suite("long")) {
+  const Json json = report("galaxy-scaling");
+  for (const std::string model : {"gpt2-l", "opt-xl"}) {
+    CAPTURE(model);
+    double before = 1.0;
+    for (const std::string devices : {"2", "3", "4"}) {
+      CAPTURE(devices);
+      const auto value = [&](const std::string& scaling, const std::string& quantity) {
+        return number_of(json, devices + "/" + model + "/" + scaling, quantity);
+      };
+      const double copied = value("weak", "of_linear");
+      CHECK(copied < value("weak", "of_linear_without_copies"));
+      CHECK(copied < before);  // each further device sends more messages
+      before = copied;
+      CHECK(value("strong", "speedup_over_local") <
+            value("strong", "speedup_over_local_without_copies"));
+    }
+  }
+}
+
 TEST_CASE("cli/experiment: every other experiment explains what is far off" *
           doctest::test_suite("long")) {
-  for (const char* name : {"tpi-figure1", "tpi-figure5", "tpi-figure6"}) {
+  for (const char* name : {"tpi-figure1", "tpi-figure5", "tpi-figure6", "tpi-times"}) {
     CAPTURE(name);
     static_cast<void>(errors_of(report(name)));
   }
@@ -418,7 +454,8 @@ TEST_CASE("cli/experiment: writes table and figure") {
   CHECK(outcome.code == 0);
   CHECK(outcome.out.find("error") != std::string::npos);
   CHECK(bench.read("made/tpi-table2.csv")
-            .starts_with("model,devices,window,quantity,paper,tandem,error_percent,role,note\n"));
+            .starts_with(
+                "model,devices,window,quantity,paper,tandem,error_percent,role,note,printed\n"));
   CHECK(bench.has("made/tpi-table2.png"));
   CHECK(bench.has("made/tpi-table2.svg"));
 }

@@ -95,7 +95,7 @@ TEST_CASE("study/mdi: SimGrid and the analytic evaluator make the same of rounds
     const model::Transformer transformer = model::test::named_model(run.model);
     const planner::Plan plan = mdi_plan(boards(), kBoard, transformer, run);
     const double rate = mdi_rate(boards(), kBoard, transformer, run);
-    MdiRounds rounds(run, kMdiPrompt, transformer.max_context);
+    MdiRounds rounds(run, mdi_prompt(run), transformer.max_context);
     const auto graphs = mdi_graphs(plan, run);
     model::RunRecorder recorder(plan.cluster, plan.master, false);
     sim::replay_scheduled(plan.cluster, plan.cost_model(), rounds, *graphs, recorder);
