@@ -31,6 +31,7 @@ tandem_tests(
     cli/outdated_profiles_command_test.cpp
     cli/programs_test.cpp
     cli/propositions_command_test.cpp
+    cli/rates_command_test.cpp
     cli/replicas_command_test.cpp
     cli/rows_command_test.cpp
     cli/sparse_command_test.cpp
