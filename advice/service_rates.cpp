@@ -47,9 +47,9 @@ RequestSpread spread_over(const std::vector<RequestResult>& requests, Value valu
 }
 
 // Service at rates of the same requests.
-class Trials {
+class RateTrials {
  public:
-  Trials(const Requests& requests, const ServiceGoal& goal, const Service& service)
+  RateTrials(const Requests& requests, const ServiceGoal& goal, const Service& service)
       : requests_(requests), goal_(goal), service_(service) {}
 
   [[nodiscard]] RatePoint at(double rate) const {
@@ -176,7 +176,7 @@ Requests at_rate(Requests requests, double rate) {
 
 HighestRate highest_rate(const Requests& requests, const ServiceGoal& goal,
                          const Service& service) {
-  const Trials trials(requests, goal, service);
+  const RateTrials trials(requests, goal, service);
   const double own = rate_of(requests);
   HighestRate found;
   const double crowded = own * kTogether;

@@ -95,7 +95,7 @@ def main():
     if not options.profile:
         bench.do("profile", "--model", "tandem-tiny", "--disk", "none", "--out", profile, "--quiet")
     bench.do("workload", "--requests", options.requests, "--rate", "2", "--prompt-tokens", "100:300", "--new-tokens", "30:80",
-             "--model", "tandem-tiny", "--out", "trace.jsonl", "--quiet")
+             "--model", "tandem-tiny", "--ids", "--out", "trace.jsonl")
     bench.do("plan", "--platform", "home4", "--devices", "desktop,laptop", "--model", "tandem-tiny", "--strategy", "tensor",
              "--partition", "equal", "--profile", profile, "--workload", "trace.jsonl", "--chunk", "64", "--out", "plan.json",
              "--quiet")

@@ -139,9 +139,9 @@ void evaluate_policies(std::vector<PolicyRates>& policies, const planner::Plan& 
   }
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+Json finite_json(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 Json spread_json(const RequestSpread& spread) {
-  return {{"p50", number(spread.p50)}, {"p90", number(spread.p90)}};
+  return {{"p50", finite_json(spread.p50)}, {"p90", finite_json(spread.p90)}};
 }
 
 Json point_json(const RatePoint& point) {
@@ -205,7 +205,7 @@ std::string rates_csv(const std::vector<PolicyRates>& policies, const study::Ser
   return csv;
 }
 
-std::string time_text(double seconds) {
+std::string span_text(double seconds) {
   return std::isfinite(seconds) ? to_text(model::Seconds{seconds}) : "-";
 }
 
@@ -217,8 +217,8 @@ std::string highest_text(const PolicyRates& policy) {
   if (!found.holds)
     return "none: the goal fails at " + arrivals_text(found.fails->rate) +
            " requests a second, too, where first tokens come after " +
-           time_text(found.fails->ttft_s.p90) + " and others after " +
-           time_text(found.fails->latency_s.p90) + " (p90)";
+           span_text(found.fails->ttft_s.p90) + " and others after " +
+           span_text(found.fails->latency_s.p90) + " (p90)";
   if (!found.fails) return "every rate: the goal holds even if all requests arrive together";
   return arrivals_text(found.holds->rate) + " requests a second (at " +
          arrivals_text(found.fails->rate) + " the goal fails)";
@@ -249,10 +249,10 @@ void print_rates(const std::vector<PolicyRates>& policies, const study::ServiceG
   for (const PolicyRates& policy : policies) {
     for (const RatePoint& point : policy.points)
       table.add({policy.name, arrivals_text(point.rate), fixed(100.0 * point.within, 1) + "%",
-                 arrivals_text(point.goodput), time_text(point.ttft_s.p50),
-                 time_text(point.ttft_s.p90), time_text(point.latency_s.p50),
-                 time_text(point.latency_s.p90), time_text(point.queueing_s.p50),
-                 time_text(point.queueing_s.p90), fixed(point.throughput, 1)});
+                 arrivals_text(point.goodput), span_text(point.ttft_s.p50),
+                 span_text(point.ttft_s.p90), span_text(point.latency_s.p50),
+                 span_text(point.latency_s.p90), span_text(point.queueing_s.p50),
+                 span_text(point.queueing_s.p90), fixed(point.throughput, 1)});
   }
   table.print(out);
   out << "\ngoal  " << to_text(goal) << "\n\n";

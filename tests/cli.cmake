@@ -36,6 +36,7 @@ tandem_tests(
     cli/rows_command_test.cpp
     cli/sparse_command_test.cpp
     cli/strategies_command_test.cpp
+    cli/haproxy_test.cpp
     cli/head_command_test.cpp
     cli/cache_type_command_test.cpp
     cli/wire_type_command_test.cpp

@@ -60,7 +60,8 @@ ServiceGoal all_within(double ttft_s) { return {.ttft_s = ttft_s, .share = 1.0};
 // Devices that serve many requests in the same steps.
 planner::Plan served_plan(const Requests& requests, const planner::Policy& policy) {
   auto made = planner::make_serving_plan(
-      {.model = small_model({}), .cluster = star_cluster({{}, {}})}, requests, policy, 0);
+      {.model = small_model({}), .cluster = star_cluster({{}, {}}), .workload = {}}, requests,
+      policy, 0);
   REQUIRE(std::holds_alternative<planner::Plan>(made));
   return std::get<planner::Plan>(std::move(made));
 }

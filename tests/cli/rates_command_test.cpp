@@ -18,7 +18,7 @@ class Service : public Kitchen {
  public:
   Service() {
     must({"workload", "--requests", "12", "--rate", "20", "--prompt-tokens", "4:8", "--new-tokens",
-          "3:6", "--out", "drawn.jsonl", "--quiet"});
+          "3:6", "--out", "drawn.jsonl"});
     must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--strategy", "tensor",
           "--workload", "drawn.jsonl", "--policy", "continuous", "--chunk", "4", "--out",
           "served.json", "--quiet"});
