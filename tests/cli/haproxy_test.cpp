@@ -100,7 +100,9 @@ TEST_CASE("cli/haproxy: the configuration has no secret, and verifies every repl
   }
   CHECK(servers == 2);
   if (!has_haproxy(bench)) return;
-  const Outcome checked = bench.shell("TANDEM_CA=server.pem haproxy -c -f folder/haproxy.cfg 2>&1");
+  const Outcome checked = bench.shell(
+      "TANDEM_REPLICA_1=127.0.0.1:1 TANDEM_REPLICA_2=127.0.0.1:2 TANDEM_CA=server.pem haproxy -c "
+      "-f folder/haproxy.cfg 2>&1");
   CAPTURE(checked.out);
   CHECK(checked.code == 0);
 }

@@ -173,7 +173,8 @@ TEST_CASE("cli/serve: the planner answers as tandem plan does on the devices tha
       "\"$TANDEM\" plan --platform home4 --devices desktop,laptop --model tandem-tiny --strategy "
       "pipeline --prompt-tokens 40 --new-tokens 10 --out plan.json --quiet && \"$TANDEM\" plan "
       "--platform home4 --devices laptop --model tandem-tiny --prompt-tokens 30 --new-tokens 5 "
-      "--wire-type f32 --cache-type f32 --json");
+      "--wire-type f32 --cache-type f32 --out alone.json --quiet && \"$TANDEM\" simulate "
+      "alone.json --json");
   CAPTURE(plan.err);
   REQUIRE(plan.code == 0);
   const json alone = json::parse(plan.out);
@@ -187,11 +188,11 @@ TEST_CASE("cli/serve: the planner answers as tandem plan does on the devices tha
   REQUIRE(answer["plan"].is_object());
   CHECK(answer["plan"]["devices"].size() == 1);
   CHECK(answer["plan"]["devices"][0]["name"] == "laptop");
-  const json& predicted = alone["predicted"];
+  const json& predicted = alone["requests"][0];
   CHECK(answer["plan"]["times"]["ttft_s"].get<double>() ==
         doctest::Approx(predicted["ttft_s"].get<double>()).epsilon(1e-6));
   CHECK(answer["plan"]["times"]["request_s"].get<double>() ==
-        doctest::Approx(predicted["request_s"].get<double>()).epsilon(1e-6));
+        doctest::Approx(predicted["end_s"].get<double>()).epsilon(1e-6));
   CHECK(answer["present"]["ttft_s"].get<double>() > 0.0);
   body["without"] = {"desktop", "laptop"};
   CHECK(question(body).json()["error"]["message"].get<std::string>().find("at least one") !=
