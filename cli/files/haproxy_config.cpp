@@ -61,6 +61,11 @@ std::string host_name(const planner::Replica& replica, const std::string& number
   return plain ? name : "replica-" + number;
 }
 
+// "${TANDEM_NAME_2}", quoted.
+std::string variable(const char* name, const std::string& number) {
+  return std::string("\"${TANDEM_").append(name).append(number).append("}\"");
+}
+
 }  // namespace
 
 std::string haproxy_config(std::span<const planner::Replica> replicas) {
@@ -69,14 +74,14 @@ std::string haproxy_config(std::span<const planner::Replica> replicas) {
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     const std::string number = std::to_string(i + 1);
     const std::string host = host_name(replicas[i], number);
-    variables += "    presetenv TANDEM_REPLICA_" + number + " " + host + ":8443\n";
-    variables += "    presetenv TANDEM_NAME_" + number + " " + host + "\n";
-    servers +=
-        "    server replica-" + number + " \"${TANDEM_REPLICA_" + number +
-        "}\" check cookie replica-" + number +
-        " init-addr last,libc,none ssl verify required ca-file \"${TANDEM_CA}\" verifyhost \"" +
-        "${TANDEM_NAME_" + number + "}\" sni str(\"${TANDEM_NAME_" + number +
-        "}\") check-sni \"${TANDEM_NAME_" + number + "}\"\n";
+    variables.append("    presetenv TANDEM_REPLICA_").append(number).append(" ").append(host);
+    variables.append(":8443\n    presetenv TANDEM_NAME_").append(number).append(" ").append(host);
+    variables += '\n';
+    const std::string name = variable("NAME_", number);
+    servers.append("    server replica-").append(number).append(" ");
+    servers.append(variable("REPLICA_", number)).append(" check cookie replica-").append(number);
+    servers.append(" ssl verify required ca-file \"${TANDEM_CA}\" verifyhost ").append(name);
+    servers.append(" sni str(").append(name).append(") check-sni ").append(name) += '\n';
   }
   return kHead + variables + kMiddle + servers;
 }
