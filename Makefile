@@ -24,7 +24,7 @@ DEMO_PACKAGES := $(BUILD_PACKAGES) python3 python3-numpy python3-matplotlib
 TEST_PACKAGES := $(DEMO_PACKAGES) python3-torch libopenblas0-serial python3-scipy python3-sentencepiece python3-regex python3-jinja2 glpk-utils
 ARM64_PACKAGES := $(BUILD_PACKAGES) mmdebstrap g++-aarch64-linux-gnu
 CHECK_PACKAGES := $(TEST_PACKAGES) $(ARM64_PACKAGES) qemu-user-static clang-format-14 clang-tidy-14 clang-16 \
-  libclang-rt-16-dev
+  libclang-rt-16-dev haproxy curl
 # Another Node than that of Debian conflicts with its npm.
 PAGE_PACKAGES := $(DEMO_PACKAGES) chromium fonts-dejavu-core $(if $(shell command -v npm),,nodejs npm)
 # Headers and libraries of a board. libsentencepiece-dev of two architectures cannot be installed side by side.

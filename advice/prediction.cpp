@@ -16,6 +16,7 @@
 #include "model/predict/analytic.hpp"
 #include "planner/memory/plan_storage.hpp"
 #include "planner/search/extrapolation.hpp"
+#include "planner/serving/live_trace.hpp"
 #include "planner/serving/prefix_sharing.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
@@ -223,12 +224,15 @@ bool shares_prefixes(const Plan& plan, const ServedWorkload& served) {
 
 std::unique_ptr<model::Scheduler> scheduler_of(const Plan& plan, const ServedWorkload& served) {
   if (!served.schedule.empty()) return std::make_unique<model::RecordedScheduler>(served.schedule);
-  return std::make_unique<planner::RequestScheduler>(
-      served.requests, *served.policy,
-      planner::ServingOptions{.chunk = served.chunk,
-                              .capacity = planner::serving_capacity(plan, served.steps),
-                              .ends = {},
-                              .shares_prefixes = shares_prefixes(plan, served)});
+  planner::ServingOptions options{.chunk = served.chunk,
+                                  .capacity = planner::serving_capacity(plan, served.steps),
+                                  .ends = {},
+                                  .shares_prefixes = shares_prefixes(plan, served)};
+  if (served.live)
+    return std::make_unique<planner::LiveTrace>(served.requests, *served.policy,
+                                                std::move(options));
+  return std::make_unique<planner::RequestScheduler>(served.requests, *served.policy,
+                                                     std::move(options));
 }
 
 model::RunRecorder evaluate_served(const Plan& plan, const ServedWorkload& served,

@@ -58,6 +58,8 @@ struct ServedWorkload {
   std::vector<model::ScheduledStep> schedule{};  // the steps of a run; empty: by the policy
   std::optional<std::string> weights_sha256{};   // of the weights that the run used
   bool shares_prefixes = false;  // where the plan can (planner/serving/prefix_sharing.hpp)
+  // Whether the policy learns of a request at its arrival, as in a service, and not before.
+  bool live = false;
 };
 
 // Predicts `served` on the plan's devices, evaluating every step. Throws Error as the evaluators

@@ -13,6 +13,7 @@
 #include "cli/flags/commands.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/service_flags.hpp"
+#include "cli/flags/service_planner.hpp"
 #include "cli/flags/service_prediction.hpp"
 #include "cli/views/interruption.hpp"
 #include "cli/views/line_log.hpp"
@@ -123,7 +124,9 @@ serve::ClusterFacts facts_of(const ServiceJob& job, const serve::ApiOptions& api
           .devices = job.emulates ? "emulated"
                      : job.hosts  ? "real"
                                   : "this machine",
-          .dilation = job.dilation};
+          .dilation = job.dilation,
+          .no_planner = api.planner.reason,
+          .formats = api.planner.formats};
 }
 
 std::string text_of(const ServiceJob& job, const exec::RequestDesk& desk) {
@@ -181,6 +184,7 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
   api_options.model = name_of(job);
   api_options.chat = exec::read_model_chat(job.weights);
   api_options.vocabulary = plan.model.vocab;
+  api_options.planner = service_planner(options, job);
   options.settle();
 
   exec::RequestDesk desk(*job.tokenizer, plan.model, exec::stop_tokens(plan, *job.tokenizer),

@@ -20,6 +20,7 @@
 #include "cli/flags/predicted_workload.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload_flags.hpp"
+#include "cli/rate_answers.hpp"
 #include "cli/replica_answers.hpp"
 #include "cli/version.hpp"
 #include "cli/views/result_tables.hpp"
@@ -169,8 +170,8 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
                 {"json", "", "print the result as JSON"},
                 {"schedule", "FILE", "replay the steps of a run of many requests, of its result"},
                 {"quiet", "", "print no table and no progress"}}};
-  const std::vector<Flag> more = predicted_workload_flags();
-  syntax.flags.insert(syntax.flags.end() - 2, more.begin(), more.end());
+  for (const std::vector<Flag>& more : {predicted_workload_flags(), rate_flags()})
+    syntax.flags.insert(syntax.flags.end() - 2, more.begin(), more.end());
   Options options(syntax, arguments);
   const Shown show = shown(options);
   if (is_folder(options.positional(0)))
@@ -181,7 +182,9 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
           : EvaluatorKind::simgrid;
   const std::string& path = options.positional(0);
   const std::optional<std::string> trace_path = options.text("trace");
-  if (!show.file && !trace_path)
+  const bool rates = options.has("goal");
+  if (!rates) options.refuse({"figure"}, "without '--goal', whose rates it shows");
+  if (!rates && !show.file && !trace_path)
     options.refuse({"quiet"}, "but to leave no result; give '--out' or '--trace'");
   const planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
   const Plan& plan = file.plan;
@@ -192,7 +195,12 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   if (show.file) files.writes("flag '--out'", *show.file);
   files.writes(options, "trace");
   for (const char* const flag : {"workload", "schedule"}) files.reads(options, flag);
+  if (const auto stem = options.text("figure")) {
+    for (const char* const end : {".csv", ".png", ".svg"})
+      files.writes("flag '--figure'", *stem + end);
+  }
   files.check();
+  if (rates) return simulate_rates(options, file, path, evaluator, show, out);
   const study::Repetitions repetitions = read_repetitions(options, plan, evaluator);
   const std::optional<study::ServedWorkload> served = served_by(options, file, path);
   if (served) {

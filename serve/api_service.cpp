@@ -12,6 +12,7 @@
 #include "serve/access.hpp"
 #include "serve/answer_writer.hpp"
 #include "serve/api_answer.hpp"
+#include "serve/lowest_priority.hpp"
 #include "serve/page_files.hpp"
 
 namespace tandem::serve {
@@ -26,9 +27,10 @@ constexpr std::string_view kModels = "/v1/models";
 constexpr std::string_view kHealth = "/health";
 constexpr std::string_view kMetrics = "/metrics";
 constexpr std::string_view kCluster = "/v1/cluster";
+constexpr std::string_view kPlan = "/v1/plan";
 constexpr std::string_view kAll = "*";
 
-bool is_post(std::string_view path) { return path == kChat || path == kText; }
+bool is_post(std::string_view path) { return path == kChat || path == kText || path == kPlan; }
 // What needs no token, as it reveals nothing.
 bool is_open(std::string_view path) { return path == kHealth || find_page_file(path) != nullptr; }
 bool is_get(std::string_view path) {
@@ -91,7 +93,10 @@ ApiService::ApiService(ApiOptions options, const exec::Tokenizer& tokenizer,
 
 void ApiService::end() {
   prompts_.stop();
+  if (options_.planner.interrupt) options_.planner.interrupt();
+  planning_.stop();
   prompts_.join();
+  planning_.join();
 }
 
 void ApiService::set_ready() {
@@ -120,8 +125,9 @@ bool ApiService::refuses(const HttpHead& head, HttpAnswer& refusal) {
   if (methods.empty() || (head.path == kAll && !asks_methods))
     return refused(ApiError(404, "path '" + path + "', expected " + std::string(kChat) + ", " +
                                      std::string(kText) + ", " + std::string(kModels) + ", " +
-                                     std::string(kCluster) + ", " + std::string(kMetrics) + ", " +
-                                     std::string(kHealth) + " or / (the page)"));
+                                     std::string(kCluster) + ", " + std::string(kPlan) + ", " +
+                                     std::string(kMetrics) + ", " + std::string(kHealth) +
+                                     " or / (the page)"));
   if (asks_methods) return false;
   if (!is_open(head.path) && !options_.token.empty() && !bears(head.authorization, options_.token))
     return refused(ApiError(
@@ -148,6 +154,7 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
   if (request.method == "OPTIONS")
     return reply->send(
         {.status = 204, .body = {}, .headers = "Allow: " + methods_of(request.path) + "\r\n"});
+  if (request.path == kPlan) return plan(request, std::move(reply));
   if (is_post(request.path)) return complete(std::move(request), std::move(reply));
   if (request.path == kHealth) {
     return reply->send({.status = ready_ ? 200U : 503U,
@@ -166,6 +173,31 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     return reply->send({.body = model_json(options_.model, started_)});
   refuse(*reply, ApiError(404, "the model does not exist, expected '" + options_.model + "'",
                           "model", "model_not_found"));
+}
+
+void ApiService::plan(const HttpRequest& request, std::shared_ptr<HttpReply> reply) {
+  const PlannerAccess& planner = options_.planner;
+  if (!planner.ask) return refuse(*reply, ApiError(501, "no planner: " + planner.reason));
+  std::shared_ptr<const PlanQuestion> question;
+  try {
+    question = std::make_shared<const PlanQuestion>(parse_plan_question(request.body));
+  } catch (const ApiError& error) {
+    return refuse(*reply, error);
+  }
+  if (plans_.exchange(true))
+    return refuse(*reply, ApiError(429, "the planner answers another question; try again later"));
+  reply->when_gone([interrupt = planner.interrupt] { interrupt(); });
+  asio::post(planning_, [this, question, reply = std::move(reply)]() mutable {
+    lower_priority();
+    HttpAnswer answer;
+    try {
+      answer.body = plan_json(*question, options_.planner.ask(*question)).dump();
+    } catch (const std::exception& error) {
+      answer = error_answer(ApiError(400, error.what()));
+    }
+    plans_ = false;
+    server_->post([reply = std::move(reply), answer = std::move(answer)] { reply->send(answer); });
+  });
 }
 
 // An exchange belongs to its connection, which lets it go when the answer is complete or the client

@@ -20,6 +20,7 @@
 #include "serve/cluster_board.hpp"
 #include "serve/http_exchange.hpp"
 #include "serve/http_server.hpp"
+#include "serve/plan_question.hpp"
 
 namespace tandem::serve {
 
@@ -32,6 +33,7 @@ struct ApiOptions {
   // Requests whose prompts wait to be read; more are refused.
   std::size_t waiting_bodies = 1024;
   std::size_t waiting_bytes = std::size_t{64} << 20U;
+  PlannerAccess planner{};
 };
 
 // Routes requests to the desk. Prompts are rendered and tokenized on a thread of their own, as a
@@ -59,6 +61,8 @@ class ApiService final : public HttpHandler {
  private:
   struct Exchange;
   void complete(HttpRequest request, std::shared_ptr<HttpReply> reply);
+  // Answers one question to the planner at a time, on a thread of the lowest priority.
+  void plan(const HttpRequest& request, std::shared_ptr<HttpReply> reply);
   // On the thread of prompts: reads the request and hands it to the server's thread.
   void prepare(const HttpRequest& request, const std::weak_ptr<Exchange>& weak);
   // On the thread of prompts: the request that the desk serves. Throws ApiError.
@@ -81,6 +85,8 @@ class ApiService final : public HttpHandler {
   std::atomic<std::size_t> waiting_bodies_ = 0;
   std::atomic<std::size_t> waiting_bytes_ = 0;
   boost::asio::thread_pool prompts_{1};
+  std::atomic<bool> plans_ = false;  // a question to the planner is being answered
+  boost::asio::thread_pool planning_{1};
 };
 
 }  // namespace tandem::serve

@@ -1,13 +1,12 @@
 #include "serve/cluster_board.hpp"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <exception>
 #include <utility>
 
 #include "model/base/error.hpp"
+#include "serve/lowest_priority.hpp"
 
 namespace tandem::serve {
 namespace {
@@ -72,9 +71,7 @@ void ClusterBoard::add_request(const RequestTimes& measured) {
 void ClusterBoard::predict(const RequestTimes& request,
                            const std::function<void(const RequestTimes&)>& keep) {
   boost::asio::post(thread_, [this, request, keep] {
-    // Of this thread alone: the devices' computing comes first.
-    constexpr int kLowest = 19;
-    static_cast<void>(::setpriority(PRIO_PROCESS, 0, kLowest));
+    lower_priority();
     try {
       const RequestTimes times = prediction_.predict(request);
       const std::lock_guard lock(mutex_);

@@ -15,19 +15,9 @@
 #include "exec/serve/request_desk.hpp"
 #include "planner/plan/plan.hpp"
 #include "serve/cluster_json.hpp"
+#include "serve/request_times.hpp"
 
 namespace tandem::serve {
-
-// Times of one request. `ttft_s`: from its arrival to its first token; `token_latency_s`: mean gap
-// between its tokens, absent for fewer than two.
-struct RequestTimes {
-  std::int64_t prompt_tokens = 0;
-  std::int64_t new_tokens = 0;
-  std::int64_t cached_tokens = 0;  // of the prompt, which were not read
-  double ttft_s = 0.0;
-  std::optional<double> token_latency_s{};
-  bool shared = false;  // whether other requests were open at its arrival or at its end
-};
 
 // Predicts one request of the lengths of `request` that has the devices to itself; called on a
 // thread of its own.

@@ -45,18 +45,23 @@ Json device_json(const planner::Plan& plan, std::size_t d, double all_weights) {
 
 }  // namespace
 
+Json devices_json(const planner::Plan& plan) {
+  double all_weights = 0.0;
+  for (const planner::DevicePlan& device : plan.devices)
+    all_weights += model::weight_bytes(plan.model, device.share);
+  Json devices = Json::array();
+  for (std::size_t d = 0; d < plan.devices.size(); ++d)
+    devices.push_back(device_json(plan, d, all_weights));
+  return devices;
+}
+
 Json cluster_json(const planner::Plan& plan, const ClusterFacts& facts) {
   Json json{{"model", facts.model},         {"chats", facts.chats},
             {"strategy", plan.strategy},    {"policy", facts.policy},
             {"together", facts.together},   {"platform", plan.cluster.name()},
             {"devices_are", facts.devices}, {"dilation", facts.dilation},
             {"layers", plan.model.layers}};
-  double all_weights = 0.0;
-  for (const planner::DevicePlan& device : plan.devices)
-    all_weights += model::weight_bytes(plan.model, device.share);
-  Json& devices = json["devices"] = Json::array();
-  for (std::size_t d = 0; d < plan.devices.size(); ++d)
-    devices.push_back(device_json(plan, d, all_weights));
+  json["devices"] = devices_json(plan);
   json["routers"] = plan.cluster.routers();
   Json& links = json["links"] = Json::array();
   for (const model::Link& link : plan.cluster.links()) {
@@ -72,6 +77,11 @@ Json cluster_json(const planner::Plan& plan, const ClusterFacts& facts) {
       names.push_back(plan.cluster.links()[static_cast<std::size_t>(hop.link)].name);
     edges.push_back({{"from", edge.from}, {"to", edge.to}, {"links", std::move(names)}});
   }
+  json["planner"] = {{"available", facts.no_planner.empty()},
+                     {"reason", facts.no_planner.empty() ? Json() : Json(facts.no_planner)},
+                     {"formats", facts.formats},
+                     {"prompt_tokens", plan.workload.prompt_tokens},
+                     {"new_tokens", plan.workload.new_tokens}};
   return json;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "planner/plan/plan.hpp"
 
@@ -17,7 +18,13 @@ struct ClusterFacts {
   std::int64_t together = 1;  // most requests that share steps
   std::string devices{};      // "this machine", "emulated" or "real"
   double dilation = 1.0;      // emulated time passes so many times more slowly
+  // Why the planner cannot be asked; empty: it can, for weights in `formats`.
+  std::string no_planner{};
+  std::vector<std::string> formats{};
 };
+
+// Returns the devices of `plan` as in cluster_json.
+[[nodiscard]] nlohmann::ordered_json devices_json(const planner::Plan& plan);
 
 // Returns the part of /v1/cluster that does not change while the server runs:
 //   model, chats, strategy, policy, together, platform, devices_are, dilation
@@ -28,6 +35,8 @@ struct ClusterFacts {
 //   routers  [name]
 //   links    [{name, bandwidth_bytes_per_s, latency_s, shared}]
 //   edges    [{from, to, links: [name]}]
+//   planner  {available, reason, formats, prompt_tokens, new_tokens}: the latter of the plan's
+//   request
 [[nodiscard]] nlohmann::ordered_json cluster_json(const planner::Plan& plan,
                                                   const ClusterFacts& facts);
 

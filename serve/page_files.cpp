@@ -21,8 +21,14 @@ constexpr std::string_view kChatScript =
 constexpr std::string_view kClusterScript =
 #include "page/cluster.js.inc"
     ;
+constexpr std::string_view kPlannerScript =
+#include "page/planner.js.inc"
+    ;
 constexpr std::string_view kTopologyScript =
 #include "page/topology.js.inc"
+    ;
+constexpr std::string_view kTableScript =
+#include "page/table.js.inc"
     ;
 constexpr std::string_view kServerScript =
 #include "page/server.js.inc"
@@ -35,7 +41,9 @@ constexpr std::array kFiles{
     PageFile{"/icon.svg", "image/svg+xml", kIcon},
     PageFile{"/chat.js", kScript, kChatScript},
     PageFile{"/cluster.js", kScript, kClusterScript},
+    PageFile{"/planner.js", kScript, kPlannerScript},
     PageFile{"/topology.js", kScript, kTopologyScript},
+    PageFile{"/table.js", kScript, kTableScript},
     PageFile{"/server.js", kScript, kServerScript},
 };
 

@@ -31,10 +31,12 @@ tandem_tests(
     cli/outdated_profiles_command_test.cpp
     cli/programs_test.cpp
     cli/propositions_command_test.cpp
+    cli/rates_command_test.cpp
     cli/replicas_command_test.cpp
     cli/rows_command_test.cpp
     cli/sparse_command_test.cpp
     cli/strategies_command_test.cpp
+    cli/haproxy_test.cpp
     cli/head_command_test.cpp
     cli/cache_type_command_test.cpp
     cli/wire_type_command_test.cpp

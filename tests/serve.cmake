@@ -8,6 +8,7 @@ tandem_tests(
     serve/api_service_test.cpp
     serve/http_server_test.cpp
     serve/page_test.cpp
+    serve/plan_question_test.cpp
     serve/request_target_test.cpp
     serve/tls_test.cpp
     serve/token_entry_test.cpp

@@ -23,6 +23,7 @@ tandem_tests(
     advice/prediction_test.cpp
     advice/prompt_chunks_test.cpp
     advice/replicas_test.cpp
+    advice/service_rates_test.cpp
     study/steady_state/boundary_points_test.cpp
     study/steady_state/closed_form_test.cpp
     study/steady_state/cycle_mean_test.cpp

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/files/files.hpp"
+#include "cli/files/haproxy_config.hpp"
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/json_value.hpp"
@@ -23,6 +24,7 @@ using Json = nlohmann::ordered_json;
 using planner::InferenceRequest;
 
 constexpr const char* kList = "replicas.json";
+constexpr const char* kProxy = "haproxy.cfg";
 constexpr const char* kSchema = "tandem.replicas/1";
 constexpr const char* kPlanReplicas = "plan again with 'tandem plan --replicas'";
 constexpr std::size_t kMostReplicas = 1024;
@@ -96,7 +98,7 @@ std::string replica_name(std::size_t replica) {
 }
 
 std::vector<std::string> replica_file_names() {
-  std::vector<std::string> names{kList};
+  std::vector<std::string> names{kList, kProxy};
   for (std::size_t i = 0; i < kMostReplicas; ++i) {
     names.push_back(replica_name(i));
     names.push_back(requests_name(i));
@@ -195,6 +197,7 @@ void write_replica_folder(const fs::path& folder, const ReplicaFolderParts& part
                                 {"sha256", model::sha256_hex(plan)},
                                 {"requests", replica.requests}});
   }
+  write_file(made / kProxy, haproxy_config(parts.replicas));
   write_file(made / kList, list.dump(2) + '\n');
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The folder that `tandem plan --replicas` writes: replicas.json, and for each replica a plan and,
-// of a workload file, the lines of its requests.
+// The folder that `tandem plan --replicas` writes: replicas.json, haproxy.cfg, and for each replica
+// a plan and, of a workload file, the lines of its requests.
 
 #include <filesystem>
 #include <map>

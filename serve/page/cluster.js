@@ -1,29 +1,14 @@
 // The panel beside the chat: the cluster, what it does now, and its times beside those predicted.
 
 import {begin} from './chat.js';
+import {offerPlanner} from './planner.js';
 import {ask, find} from './server.js';
+import {row, time} from './table.js';
 import {bits, drawTopology, milliseconds} from './topology.js';
 
 const kPause = 1000;       // ms between questions
 const kLongPause = 3000;   // while the server does not answer
 let drawn = false;
-
-function cell(text) {
-  const td = document.createElement('td');
-  td.textContent = text;
-  return td;
-}
-
-function row(...texts) {
-  const tr = document.createElement('tr');
-  tr.append(...texts.map(cell));
-  return tr;
-}
-
-function time(seconds) {
-  if (seconds === null || seconds === undefined) return '–';
-  return seconds < 0.9995 ? `${+(seconds * 1000).toPrecision(3)} ms` : `${+seconds.toPrecision(3)} s`;
-}
 
 const lengths = ({prompt_tokens, new_tokens}) => `${prompt_tokens}\u00a0+\u00a0${new_tokens}`;
 
@@ -94,6 +79,7 @@ async function watch() {
       if (!drawn) {
         draw(cluster);
         begin(cluster);
+        offerPlanner(cluster);
         drawn = true;
       }
       update(cluster);

@@ -29,6 +29,8 @@ function runs(name, ranges) {
   return `${name}${one ? '' : 's'} ${list.join(', ')}`;
 }
 
+const mostHeads = (devices) => Math.max(0, ...devices.map(({heads}) => heads?.[1] ?? 0));
+
 // What a device holds, in words. `most`: the number of heads.
 function holds(device, cluster, most) {
   const parts = [];
@@ -84,7 +86,7 @@ function pruned(cluster) {
 // Returns an <svg> of what /v1/cluster answers.
 function drawTopology(all) {
   const cluster = pruned(all);
-  const most = Math.max(0, ...cluster.devices.map(({heads}) => heads?.[1] ?? 0));
+  const most = mostHeads(cluster.devices);
   const top = (i) => 4 + i * (kBox.height + kBox.gap);
   const places = new Map(cluster.devices.map((device, i) => [device.name, {x: kBox.x, y: top(i) + kBox.height / 2}]));
   const isDevice = new Set(places.keys());
@@ -123,4 +125,4 @@ function drawTopology(all) {
     edges, labels, ...routers, ...cluster.devices.map((device, i) => deviceBox(device, cluster, most, top(i))));
 }
 
-export {bits, drawTopology, milliseconds};
+export {bits, bytes, drawTopology, holds, milliseconds, mostHeads};

@@ -93,12 +93,13 @@ TEST_CASE("study/replicas: requests that are present at once are shared out by r
 
 // Later arrivals change nothing before their own: so the counts of open requests can be read from
 // the prediction of all.
-TEST_CASE("study/replicas: fewest-open sends each request where the fewest are open") {
+TEST_CASE("study/replicas: rules that count send each request where the fewest are open") {
   for (const std::uint64_t seed : {1, 2, 3}) {
+    const char* const rule = seed == 3 ? "leastconn" : "fewest-open";
     CAPTURE(seed);
     const std::vector<InferenceRequest> requests = drawn(20, seed);
     std::vector<Replica> replicas{alone(2e5, requests), alone(1e5, requests), alone(1e5, requests)};
-    study::dispatch(requests, planner::find_dispatch("fewest-open"), replicas);
+    study::dispatch(requests, planner::find_dispatch(rule), replicas);
     const model::Result all =
         study::predict_replicas(requests, replicas, study::EvaluatorKind::simgrid).result;
     std::size_t busy = 0;

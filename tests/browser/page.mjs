@@ -96,6 +96,32 @@ async function talks(browser, url) {
   return page;
 }
 
+async function asksPlanner(page) {
+  await page.click('#planner summary');
+  const names = await page.$$eval('#away label', (all) => all.map((label) => label.textContent));
+  expect(`the planner's form has the devices: ${names}`, names.length === 4);
+  expect('and the lengths of the plan', await page.$eval('#prompt-tokens', (field) => field.value) === '60');
+  await page.focus('#away input');
+  await page.keyboard.press('Space');
+  await page.focus('#new-tokens');
+  await settle(page, 'new-tokens', '20');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelectorAll('#found tbody tr').length === 2, {timeout: kPatience});
+  const used = await page.$$eval('#found li', (all) => all.map((item) => item.textContent));
+  expect(`a plan without ${names[0]}: ${used.join(', ')}`, used.length > 0 && used.every((text) => !text.startsWith(names[0] + ':') &&
+    !text.startsWith(names[0] + ' (')));
+  await page.$eval('#planner', (form) => form.scrollIntoView());
+  await shot(page, 'planner-dark');
+  await page.emulateMediaFeatures(kMode('light'));
+  await shot(page, 'planner-light');
+  await page.emulateMediaFeatures(kMode('dark'));
+  for (const box of (await page.$$('#away input')).slice(1)) await box.click();
+  await page.click('#ask-planner');
+  await page.waitForSelector('#found .bad', {timeout: kPatience});
+  expect('no device left is an error in words', (await page.$eval('#found .bad', (note) => note.textContent)).includes('at least one'));
+  await page.click('#planner summary');
+}
+
 async function stops(page) {
   await settle(page, 'most', '700');
   await settle(page, 'temperature', '2');
@@ -148,6 +174,12 @@ async function narrow(browser, url) {
   await shot(page, 'narrow-cluster');
   await page.emulateMediaFeatures(kMode('dark'));
   await shot(page, 'narrow-dark');
+  await page.click('#planner summary');
+  await page.click('#ask-planner');
+  await page.waitForFunction(() => document.querySelectorAll('#found li').length > 0, {timeout: kPatience});
+  expect('360 px: nor has the form of the planner', await fits());
+  await page.$eval('#planner', (form) => form.scrollIntoView());
+  await shot(page, 'narrow-planner');
 }
 
 async function asksForToken(browser) {
@@ -165,6 +197,8 @@ async function asksForToken(browser) {
   expect('the right one is taken', !(await page.$('#login[open]')));
   expect('it is in the session only', await page.evaluate(() => localStorage.length === 0 && document.cookie === ''));
   expect('a model without a template says so', (await texts(page, 'note'))[0].includes('no chat template'));
+  expect('no planner says why', (await page.$eval('#planner-note', (note) => note.textContent)).includes('without a plan'));
+  expect('and has no form', await page.$eval('#question', (form) => form.hidden));
   expect('no prediction says why', (await page.$eval('#prediction-note', (note) => note.textContent)).includes('without a plan'));
   await settle(page, 'most', '6');
   await settle(page, 'temperature', '0');
@@ -186,6 +220,7 @@ let code = 0;
 try {
   const url = await serve('plan.json', '--weights', 'tiny', '--emulate');
   const page = await talks(browser, url);
+  await asksPlanner(page);
   await stops(page);
   await fails(page);
   await narrow(browser, url);

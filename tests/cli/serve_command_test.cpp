@@ -167,6 +167,43 @@ TEST_CASE("cli/serve: the cluster is that of the plan, its times those of simula
         doctest::Approx(metrics["token_latency_s"]["mean"].get<double>()).epsilon(1e-6));
 }
 
+TEST_CASE("cli/serve: the planner answers as tandem plan does on the devices that are left") {
+  const Workbench bench;
+  const Outcome plan = bench.shell(
+      "\"$TANDEM\" plan --platform home4 --devices desktop,laptop --model tandem-tiny --strategy "
+      "pipeline --prompt-tokens 40 --new-tokens 10 --out plan.json --quiet && \"$TANDEM\" plan "
+      "--platform home4 --devices laptop --model tandem-tiny --prompt-tokens 30 --new-tokens 5 "
+      "--wire-type f32 --cache-type f32 --out alone.json --quiet && \"$TANDEM\" simulate "
+      "alone.json --json");
+  CAPTURE(plan.err);
+  REQUIRE(plan.code == 0);
+  const json alone = json::parse(plan.out);
+  Server server(bench, "plan.json --weights tandem-tiny --emulate --cache cache");
+  const auto question = [&](const json& body) {
+    return ask(server.port(), post_text("/v1/plan", body.dump()));
+  };
+  json body{{"prompt_tokens", 30}, {"new_tokens", 5}, {"without", {"desktop"}}};
+  const json answer = question(body).json();
+  CAPTURE(answer.dump());
+  REQUIRE(answer["plan"].is_object());
+  CHECK(answer["plan"]["devices"].size() == 1);
+  CHECK(answer["plan"]["devices"][0]["name"] == "laptop");
+  const json& predicted = alone["requests"][0];
+  CHECK(answer["plan"]["times"]["ttft_s"].get<double>() ==
+        doctest::Approx(predicted["ttft_s"].get<double>()).epsilon(1e-6));
+  CHECK(answer["plan"]["times"]["request_s"].get<double>() ==
+        doctest::Approx(predicted["end_s"].get<double>()).epsilon(1e-6));
+  CHECK(answer["present"]["ttft_s"].get<double>() > 0.0);
+  body["without"] = {"desktop", "laptop"};
+  CHECK(question(body).json()["error"]["message"].get<std::string>().find("at least one") !=
+        std::string::npos);
+  body["without"] = {"fridge"};
+  CHECK(question(body).body.find("fridge") != std::string::npos);
+  body = {{"prompt_tokens", 30}, {"new_tokens", 5}, {"format", "q3"}};
+  CHECK(question(body).body.find("q4_0") != std::string::npos);
+  CHECK(server.end() == "0\n");
+}
+
 TEST_CASE("cli/serve: other machines need TLS, the token and a name that is allowed") {
   const Workbench bench;
   const testing::SelfSigned identity;

@@ -53,7 +53,8 @@ TEST_CASE("serve/page: files name files of the page only, and the policy allows 
   CHECK(found(html, R"(((?:<style| style=| on[a-z]+=|javascript:)))").empty());
   CHECK(serve::find_page_file("/index.html") == nullptr);
   CHECK(serve::find_page_file("/../api_service.cpp") == nullptr);
-  for (const char* const path : {"/chat.js", "/cluster.js", "/topology.js", "/server.js"}) {
+  for (const char* const path :
+       {"/chat.js", "/cluster.js", "/planner.js", "/topology.js", "/table.js", "/server.js"}) {
     const std::string script = text_at(path);
     for (const std::string& name : found(script, R"(from '\./([^']*)')"))
       static_cast<void>(text_at("/" + name));

@@ -83,7 +83,7 @@ struct Serving {
   explicit Serving(const Home& home, std::size_t queue = 64, const std::string& token = {},
                    const serve::HttpLimits& http = {}, const serve::Prediction& prediction = {},
                    std::size_t waiting_bodies = 1024, std::size_t waiting_bytes = 1U << 20U,
-                   bool shares_prefixes = false)
+                   bool shares_prefixes = false, const serve::PlannerAccess& planner = {})
       : service(
             std::get<planner::LiveService>(planner::service_here(home.model, model::Bytes{4e9}))),
         desk(*home.tokenizer, home.model, exec::stop_tokens(service.plan, *home.tokenizer),
@@ -101,7 +101,8 @@ struct Serving {
              .chat = exec::read_model_chat(home.weights()),
              .vocabulary = home.model.vocab,
              .waiting_bodies = waiting_bodies,
-             .waiting_bytes = waiting_bytes},
+             .waiting_bytes = waiting_bytes,
+             .planner = planner},
             *home.tokenizer, desk, board),
         server({.host = "127.0.0.1", .port = 0}, api, http) {
     api.use(server);

@@ -34,6 +34,13 @@ TEST_CASE("planner/dispatch: fewest-open takes the faster one of equals") {
   CHECK(picked("fewest-open", loads) == 2);
 }
 
+TEST_CASE("planner/dispatch: leastconn counts open requests alone, and equals take turns") {
+  const std::vector<ReplicaLoad> loads{{.work_s = 1.0, .open = 2, .sent = 2},
+                                       {.work_s = 1.0, .open = 1, .sent = 4},
+                                       {.work_s = 3.0, .open = 1, .sent = 3}};
+  CHECK(picked("leastconn", loads) == 2);
+}
+
 TEST_CASE("planner/dispatch: of equal loads the first replica is taken") {
   for (const planner::Dispatch& rule : planner::dispatches()) {
     CAPTURE(rule.name);
@@ -42,9 +49,9 @@ TEST_CASE("planner/dispatch: of equal loads the first replica is taken") {
 }
 
 TEST_CASE("planner/dispatch: an unknown rule is refused with the known ones") {
-  CHECK_THROWS_WITH_AS(static_cast<void>(planner::find_dispatch("random")),
-                       "dispatch 'random': unknown, expected one of least-work, fewest-open",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(planner::find_dispatch("random")),
+      "dispatch 'random': unknown, expected one of least-work, fewest-open, leastconn", Error);
 }
 
 }  // namespace tandem::test::dispatch_test
