@@ -21,7 +21,7 @@ BUILD_PACKAGES := g++ cmake ninja-build ccache lld pkg-config libsimgrid-dev lib
   libavahi-client-dev libbotan-2-dev libedit-dev doctest-dev libbenchmark-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) python3 python3-numpy python3-matplotlib
 # A BLAS, too: with the reference, on which PyTorch stands otherwise, its double precision takes several times as long.
-TEST_PACKAGES := $(DEMO_PACKAGES) python3-torch libopenblas0-serial python3-scipy python3-sentencepiece python3-regex python3-jinja2 glpk-utils
+TEST_PACKAGES := $(DEMO_PACKAGES) python3-torch libopenblas0-serial python3-scipy python3-sentencepiece python3-regex python3-jinja2 python3-jsonschema glpk-utils
 ARM64_PACKAGES := $(BUILD_PACKAGES) mmdebstrap g++-aarch64-linux-gnu
 CHECK_PACKAGES := $(TEST_PACKAGES) $(ARM64_PACKAGES) qemu-user-static clang-format-14 clang-tidy-14 clang-16 \
   libclang-rt-16-dev haproxy curl

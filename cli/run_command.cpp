@@ -41,6 +41,7 @@
 #include "cli/views/standard_output.hpp"
 #include "exec/emulation/turn.hpp"
 #include "exec/gguf/gguf_file.hpp"
+#include "exec/grammar/token_grammars.hpp"
 #include "exec/machine/available_memory.hpp"
 #include "exec/session/execute.hpp"
 #include "exec/session/hosts.hpp"
@@ -90,6 +91,8 @@ Syntax run_syntax() {
           {"new-tokens", "N",
            "most tokens [the plan's; without one 512, or what the context leaves]"},
           {"ignore-eos", "", "do not stop at the end-of-sequence token"},
+          {"json", "", "the answer is a JSON object"},
+          {"json-schema", "FILE", "the answer is JSON that conforms to this schema"},
           {"seed", "S", "of sampling, with --temperature [0]"},
           {"hidden", "FILE.npy", "write an encoder's last hidden states, [tokens, hidden]"},
           {"logits", "FILE.npy", "write what each token was chosen from, [new tokens, vocabulary]"},
@@ -226,6 +229,23 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
              std::move(prompt), count};
 }
 
+// What every answer must be; null: any text.
+std::shared_ptr<const exec::TokenGrammar> grammar_of(const Options& options, const Job& job) {
+  const auto path = options.text("json-schema");
+  if (!options.has("json") && !path) return nullptr;
+  if (path) options.refuse({"json"}, "with '--json-schema', which is a form of JSON, too");
+  options.refuse({"ignore-eos"},
+                 "with '--json' and '--json-schema', whose answers end where they "
+                 "are complete");
+  if (!job.plan.model.architecture().generates())
+    throw Error("flag '" + std::string(path ? "--json-schema" : "--json") +
+                "': the model is an encoder, expected one that generates text");
+  exec::TokenGrammars grammars(*job.tokenizer, exec::stop_tokens(job.plan, *job.tokenizer),
+                               job.plan.model.vocab);
+  return grammars.of_schema(path ? read_file(*path) : exec::kAnyObject,
+                            path.value_or("the schema of JSON objects"));
+}
+
 exec::ExecuteOptions execute_options(const Options& options, const Job& job,
                                      const std::filesystem::path& weights) {
   constexpr double kMostDilation = 1000.0;
@@ -251,6 +271,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   } else if (job.plan.model.architecture().generates()) {
     run.sampling = sampling_of(options);
   }
+  run.grammar = grammar_of(options, job);
   run.threads = master_threads(options, job.plan, job.mode.one_machine());
   run.kernels = kernels_of(options);
   run.timeline = options.has("trace");
@@ -292,7 +313,8 @@ void check_files(const Options& options, const std::filesystem::path& weights,
   FileRoles files;
   if (options.positionals() > 0) files.reads("argument plan.json", options.positional(0));
   files.reads_model("flag '--weights'", weights);
-  for (const char* const flag : {"hosts", "key", "testbed", "prompt-ids", "workload", "predicted"})
+  for (const char* const flag :
+       {"hosts", "key", "testbed", "prompt-ids", "json-schema", "workload", "predicted"})
     files.reads(options, flag);
   if (!planned.empty()) files.reads("the plan's workload", planned);
   for (const char* const flag : {"out", "trace", "hidden", "logits"}) files.writes(options, flag);

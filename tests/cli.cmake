@@ -1,6 +1,7 @@
 tandem_tests(
   cli
   SOURCES
+    cli/answer_form_test.cpp
     cli/bad_input_test.cpp
     cli/bad_run_test.cpp
     cli/bad_weights_test.cpp

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include "exec/compute/min_p.hpp"
 #include "exec/compute/nucleus.hpp"
@@ -43,22 +44,26 @@ std::string undecided_by(const SamplingOptions& options, std::int64_t candidates
          std::to_string(candidates);
 }
 
-Sampler::Sampler(const SamplingOptions& options, std::span<const std::int32_t> prompt)
+Sampler::Sampler(const SamplingOptions& options, std::span<const std::int32_t> prompt,
+                 std::shared_ptr<const TokenGrammar> grammar)
     : options_(options), engine_(options.seed) {
   planner::check_sampling(options);
+  if (grammar) mask_.emplace(std::move(grammar));
   if (options.penalizes()) penalties_.emplace(options, prompt);
 }
 
 std::int32_t Sampler::sample(const Scores& scores) {
-  require(scores.whole() || !penalties_, "sampler: penalties of all logits");
+  require(scores.whole() || (!penalties_ && !mask_), "sampler: penalties and masks of all logits");
   const std::int32_t token = scores.whole() ? choose(scores.logits()) : choose_best(scores.best());
   if (penalties_) penalties_->add(token);
+  if (mask_) mask_->add(token);
   return token;
 }
 
 std::int32_t Sampler::choose(std::span<const float> logits) {
   check_logits(logits);
   if (penalties_) logits = penalties_->apply(logits);
+  if (mask_) logits = mask_->apply(logits);
   const auto largest = std::ranges::max_element(logits);  // the first among equals
   const auto greedy = static_cast<std::int32_t>(largest - logits.begin());
   // An infinite logit is certain; differences from it are not numbers.
@@ -113,11 +118,13 @@ std::int32_t Sampler::choose_best(std::span<const Candidate> best) {
 
 std::int32_t Sampler::draw(std::span<const WeightedToken> among, double total) {
   double remaining = uniform(engine_) * total;
+  std::int32_t last = among.front().id;
   for (const WeightedToken& one : among) {
+    if (one.weight > 0.0) last = one.id;
     remaining -= one.weight;
-    if (remaining < 0.0) return one.id;
+    if (remaining < 0.0) break;
   }
-  return among.front().id;  // rounding used up the last token: the likeliest of the set
+  return last;  // also where rounding leaves a rest
 }
 
 }  // namespace tandem::exec

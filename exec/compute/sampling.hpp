@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "exec/compute/grammar_mask.hpp"
 #include "exec/compute/penalties.hpp"
 #include "exec/compute/shortlist.hpp"
 #include "exec/compute/weighted_token.hpp"
@@ -23,12 +25,14 @@ using SamplingOptions = planner::Sampling;
 // Chooses the tokens of one answer. The steps are those of vLLM, in its order: penalties,
 // temperature, min_p, top_k, top_p. Greedy sampling selects the largest logit with penalties, of
 // equal ones the smallest id. Otherwise draws from softmax(logits / temperature) of the tokens that
-// the steps leave. The draws depend on seed, prompt and logits only, on every platform.
+// the steps leave. The draws depend on seed, prompt and logits only, on every platform. With a
+// grammar the tokens that it excludes are removed behind the penalties.
 class Sampler {
  public:
   // `prompt` is read here only, by the repetition penalty. Throws Error, naming the value and the
   // range, for a number out of range.
-  explicit Sampler(const SamplingOptions& options, std::span<const std::int32_t> prompt = {});
+  explicit Sampler(const SamplingOptions& options, std::span<const std::int32_t> prompt = {},
+                   std::shared_ptr<const TokenGrammar> grammar = nullptr);
   // Returns the answer's next token. Throws Error if any logit is NaN (weights or transport are
   // corrupt).
   [[nodiscard]] std::int32_t sample(std::span<const float> logits) {
@@ -47,6 +51,7 @@ class Sampler {
   SamplingOptions options_;
   std::mt19937_64 engine_;
   std::optional<Penalties> penalties_;
+  std::optional<GrammarMask> mask_;
   std::vector<WeightedToken> weighted_;  // scratch of a call
   std::vector<Candidate> best_;          // scratch of a call
 };

@@ -56,6 +56,7 @@ void RequestDesk::check(const LiveRequest& live) const {
                            std::to_string(limits_.candidates) + " of their logits, ";
   if (live.logprobs.value_or(0) > static_cast<std::size_t>(limits_.candidates))
     throw Error(sent + "expected log-probabilities of at most that many tokens");
+  if (live.grammar) throw Error(sent + "but the form of an answer needs all");
   if (const std::string why = undecided_by(request.sampling, limits_.candidates); !why.empty())
     throw Error(sent + "but sampling " + why);
 }

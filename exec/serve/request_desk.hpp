@@ -70,6 +70,8 @@ class RequestDesk final : public RequestSource {
   // Returns the limit of an answer that states none: the request's even share of the capacity, but
   // at least 512 tokens where there is memory for them.
   [[nodiscard]] std::int64_t usual_tokens(std::int64_t prompt) const;
+  // Returns the tokens that end an answer.
+  [[nodiscard]] const std::vector<std::int64_t>& stop_tokens() const { return stop_tokens_; }
   // Returns the most requests that are served and wait at once.
   [[nodiscard]] std::size_t most_requests() const;
   // Throws Error for a request that can never be served here: too long, or with sampling or

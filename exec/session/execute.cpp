@@ -120,6 +120,8 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
   run.on_notice = options.on_notice;
   run.on_logits = options.on_logits;
   run.serve = options.serve;
+  run.grammar = options.grammar;
+  if (run.serve) run.serve->grammar = options.grammar;
   if (!options.serve) {
     run.prompt = prompt_ids(options, tokenizer);
     run.new_tokens = options.new_tokens.value_or(plan.workload.new_tokens);
@@ -193,6 +195,7 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
     }
     if (run.sampling.top_k > 0) environment["top_k"] = std::to_string(run.sampling.top_k);
   }
+  if (run.grammar) environment["answer"] = "of a JSON schema";
   if (emulated != nullptr) {
     emulated->describe(done.result);
   } else if (const auto* remote = std::get_if<RemoteAt>(&options.devices)) {

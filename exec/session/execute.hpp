@@ -35,6 +35,7 @@
 #include "exec/compute/sampling.hpp"
 #include "exec/emulation/pacer.hpp"
 #include "exec/emulation/turn.hpp"
+#include "exec/grammar/token_grammar.hpp"
 #include "exec/kernels/kernel_set.hpp"
 #include "exec/session/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
@@ -83,9 +84,10 @@ struct ExecuteOptions {
   std::variant<std::monostate, EmulatedOn, RemoteAt> devices;
 
   std::variant<std::string, std::vector<std::int32_t>> prompt;  // a text, or its token ids
-  std::optional<std::int64_t> new_tokens;  // at most so many; none: as many as planned
-  bool ignore_eos = false;                 // go on after a token that ends a text
-  SamplingOptions sampling;                // the likeliest token unless a temperature is set
+  std::optional<std::int64_t> new_tokens;         // at most so many; none: as many as planned
+  bool ignore_eos = false;                        // go on after a token that ends a text
+  SamplingOptions sampling;                       // the likeliest token unless a temperature is set
+  std::shared_ptr<const TokenGrammar> grammar{};  // of every answer; null: any text
   // Many requests instead of one prompt; `prompt`, `new_tokens` and `sampling` are then not read.
   std::optional<ServeOptions> serve;
 

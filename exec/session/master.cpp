@@ -50,7 +50,7 @@ class GenerationRun {
   Generation execute() {
     Generation generation;
     generation.tokens.reserve(static_cast<std::size_t>(session_.graphs().count()));
-    Sampler sampler(options_.sampling, options_.prompt);
+    Sampler sampler(options_.sampling, options_.prompt, options_.grammar);
     const SampleToken sample = [&](const Scores& scores) { return sampler.sample(scores); };
     std::optional<DriftWatch> drift;
     if (run().pace == Pace::measured) drift.emplace(options_.turn.get());
@@ -280,6 +280,7 @@ void require_logits(const planner::Plan& plan, const std::string& what) {
 void check_candidates(const planner::Plan& plan, const GenerateOptions& options) {
   if (plan.candidates == 0) return;
   if (options.on_logits) require_logits(plan, "all logits are asked for");
+  if (options.grammar) require_logits(plan, "the form of an answer needs all logits");
   const auto check = [&](const SamplingOptions& sampling, const std::string& who) {
     const std::string why = undecided_by(sampling, plan.candidates);
     if (!why.empty()) require_logits(plan, who + why);

@@ -14,6 +14,7 @@
 #include "exec/compute/sampling.hpp"
 #include "exec/emulation/ledger.hpp"
 #include "exec/emulation/turn.hpp"
+#include "exec/grammar/token_grammar.hpp"
 #include "exec/kernels/kernel_set.hpp"
 #include "exec/session/peer_session.hpp"
 #include "exec/session/request_source.hpp"
@@ -58,6 +59,8 @@ struct ServeOptions {
   std::int64_t chunk = 0;        // most rows of prompts in a step; 0: prompts are read whole
   std::int64_t steps = 0;        // in flight at most; 0: as many as the plan reserves memory for
   bool shares_prefixes = false;  // as in planner::ServingOptions; the plan can
+  // Of every answer to `requests`; null: any text. Those of a source have their own.
+  std::shared_ptr<const TokenGrammar> grammar{};
   // One request: its text is streamed, and it may have more positions than the plan reserves.
   bool is_one = false;
   // Each token of a request as it is chosen; `last`: the request has ended.
@@ -69,6 +72,7 @@ struct GenerateOptions : SessionOptions {
   std::int64_t new_tokens = 0;            // at most; 0 of an encoder
   std::vector<std::int64_t> stop_tokens;  // ends after one of these
   SamplingOptions sampling;
+  std::shared_ptr<const TokenGrammar> grammar;  // of the answer; null: any text
   Pace pace = Pace::real;
   double dilation = 1.0;  // of emulated time; the result's times are divided by it
   bool keep_spans = false;

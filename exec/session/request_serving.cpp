@@ -25,11 +25,12 @@ RequestServing::RequestServing(const ServeOptions& options, std::vector<std::int
       capacity_(capacity),
       dilation_(dilation),
       closed_(options.source == nullptr) {
-  for (const planner::InferenceRequest& request : options.requests) add({.request = request});
+  for (const planner::InferenceRequest& request : options.requests)
+    add({.request = request, .logprobs = {}, .grammar = options.grammar});
 }
 
 void RequestServing::add(LiveRequest joined) {
-  Sampler sampler(joined.request.sampling, joined.request.prompt_ids);
+  Sampler sampler(joined.request.sampling, joined.request.prompt_ids, std::move(joined.grammar));
   requests_.emplace(added_++,
                     std::make_shared<Request>(Request{.request = std::move(joined.request),
                                                       .sampler = std::move(sampler),

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "exec/compute/logprobs.hpp"
+#include "exec/grammar/token_grammar.hpp"
 #include "exec/transport/transport.hpp"
 #include "planner/plan/inference_request.hpp"
 
@@ -17,6 +19,7 @@ struct LiveRequest {
   planner::InferenceRequest request{};  // with token ids; its arrival_s is not read
   // Log-probabilities of its tokens, and of this number of likeliest ones; absent: none.
   std::optional<std::size_t> logprobs{};
+  std::shared_ptr<const TokenGrammar> grammar{};  // of the answer; null: any text
 };
 
 struct ChosenToken {

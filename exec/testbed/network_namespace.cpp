@@ -1,9 +1,9 @@
 #include "exec/testbed/network_namespace.hpp"
 
 #include <fcntl.h>
-#include <linux/if.h>
 #include <linux/if_tun.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
