@@ -178,9 +178,10 @@ class Comparison {
         const auto decode = csps_throughputs(scenarios_, system, "decode").tokens_per_s;
         const auto [least, most] =
             std::minmax({prefill[2 * d] / decode[2 * d], prefill[2 * d + 1] / decode[2 * d + 1]});
-        add_range("prompt tokens over new tokens, medians of Table 2",
-                  of + ", Table 4's rates of " + system, {.least = medians, .most = medians},
-                  {.least = least, .most = most});
+        std::string rates = of;
+        rates.append(", Table 4's rates of ").append(system);
+        add_range("prompt tokens over new tokens, medians of Table 2", rates,
+                  {.least = medians, .most = medians}, {.least = least, .most = most});
       }
     }
     // Systems that read so many times the prompts serve so many times the requests.

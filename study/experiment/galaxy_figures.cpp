@@ -60,8 +60,12 @@ ExperimentReport galaxy_figure8(const Scenarios& scenarios, Progress& progress) 
                                                   galaxy_model(scenarios, name), other, true)});
         const Reading& made = report.rows.back().tandem;
         if (made.kind == Reading::Kind::number && made.value <= 1.0)
-          slower += (slower.empty() ? "" : ", ") + name + " in " + environment + " at " +
-                    model::fixed(mbps, 1) + " Mbps (" + model::fixed(made.value, 3) + ")";
+          slower.append(slower.empty() ? "" : ", ")
+              .append(name)
+              .append(" in ")
+              .append(environment)
+              .append(" at " + model::fixed(mbps, 1))
+              .append(" Mbps (" + model::fixed(made.value, 3) + ")");
       }
       progress.advance(1);
     }

@@ -200,8 +200,8 @@ class Laptops {
         "disk of the Mac Pro " + rate_text(master_disk_Bps_) +
             ", from the latency of yi-34b with the scheduler on it; of the others " +
             rate_text(other_disks_Bps_) + ", from that on four laptops",
-        "the paper's window of two blocks is tandem's of one, released early, as in Table 1; 3.3 "
-        "uses four for these laptops",
+        ("the paper's window of two blocks is tandem's of one, released early, as in Table 1; 3.3 "
+         "uses four for these laptops"),
         "Table 8 repeats what runs on one laptop, it is not counted twice"};
   }
 
