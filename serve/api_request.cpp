@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "exec/grammar/token_grammars.hpp"
 #include "model/base/error.hpp"
 #include "model/base/json_value.hpp"
 #include "model/base/plain_text.hpp"
@@ -21,6 +22,7 @@ constexpr std::size_t kMostStops = 4;
 constexpr std::int64_t kMostChoices = 128;  // as OpenAI's
 constexpr std::size_t kMostStopBytes = 256;
 constexpr std::size_t kShown = 60;
+constexpr int kDepth = 64;  // a level of a schema is two of JSON
 
 [[noreturn]] void refuse(const std::string& param, const std::string& problem,
                          std::string code = {}) {
@@ -36,8 +38,9 @@ class Parameters {
  public:
   explicit Parameters(std::string_view body) {
     try {
-      json_ = model::parse_json(body, "request", "send the JSON object of OpenAI's API",
-                                {.bytes = std::numeric_limits<std::size_t>::max(), .depth = 16});
+      json_ =
+          model::parse_json(body, "request", "send the JSON object of OpenAI's API",
+                            {.bytes = std::numeric_limits<std::size_t>::max(), .depth = kDepth});
     } catch (const Error& error) {
       throw ApiError(400, error.what());
     }
@@ -121,22 +124,112 @@ std::string content_of(const std::string& where, const Given& content) {
   return text;
 }
 
+using Ordered = nlohmann::ordered_json;  // the order of fields is the template's
+
+void expect_fields(const std::string& where, const Given& object,
+                   std::initializer_list<std::string_view> known) {
+  if (!object.is_object()) refuse(where, shown(object) + ", expected an object");
+  for (const auto& [name, value] : object.items()) {
+    if (value.is_null() || std::ranges::find(known, name) != known.end()) continue;
+    refuse(where + "." + model::one_line(name, kShown), "not supported here; leave it out",
+           "unsupported_parameter");
+  }
+}
+
+std::string text_at(const std::string& where, const Given& object, const char* name) {
+  const Given value = object.value(name, Given());
+  if (!value.is_string()) refuse(where + "." + name, shown(value) + ", expected a text");
+  return value.get<std::string>();
+}
+
+// A call of a tool as templates take it: its arguments, a text in the API, are an object.
+Ordered call_of(const std::string& where, const Given& call) {
+  expect_fields(where, call, {"id", "type", "function"});
+  if (call.value("type", Given()) != "function")
+    refuse(where + ".type", shown(call.value("type", Given())) + ", expected function");
+  const Given function = call.value("function", Given());
+  expect_fields(where + ".function", function, {"name", "arguments"});
+  const std::string text = text_at(where + ".function", function, "arguments");
+  const Ordered arguments = Ordered::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!arguments.is_object())
+    refuse(where + ".function.arguments", shown(text) + ", expected an object of JSON in a text");
+  return {{"id", text_at(where, call, "id")},
+          {"type", "function"},
+          {"function",
+           {{"name", text_at(where + ".function", function, "name")}, {"arguments", arguments}}}};
+}
+
+// The fields of a message beside role and content, for ChatMessage::fields.
+Ordered tool_fields_of(const std::string& where, const Given& message, const Given& role) {
+  Ordered fields = Ordered::object();
+  if (role == "tool") {
+    fields["tool_call_id"] = text_at(where, message, "tool_call_id");
+    if (!message.value("name", Given()).is_null()) fields["name"] = text_at(where, message, "name");
+  }
+  const Given calls = message.value("tool_calls", Given());
+  if (calls.is_null()) return fields;
+  if (!calls.is_array() || calls.empty())
+    refuse(where + ".tool_calls", shown(calls) + ", expected a list of calls");
+  fields["tool_calls"] = Ordered::array();
+  for (const Given& call : calls)
+    fields["tool_calls"].push_back(
+        call_of(where + ".tool_calls[" + std::to_string(fields["tool_calls"].size()) + "]", call));
+  if (message.value("content", Given()).is_null()) fields["content"] = nullptr;
+  return fields;
+}
+
 exec::ChatMessage message_of(const std::string& where, const Given& message) {
   if (!message.is_object()) refuse(where, shown(message) + ", expected an object");
-  for (const auto& [name, value] : message.items()) {
-    if (name != "role" && name != "content" && !value.is_null())
-      refuse(where + "." + model::one_line(name, kShown), "not supported here; leave it out",
-             "unsupported_parameter");
-  }
   const Given role = message.value("role", Given());
-  const bool known =
-      role == "system" || role == "developer" || role == "user" || role == "assistant";
-  if (!known)
-    refuse(where + ".role", shown(role) + ", expected system, developer, user or assistant");
-  if (!message.contains("content")) refuse(where + ".content", "absent, expected a text");
+  if (role == "assistant") {
+    expect_fields(where, message, {"role", "content", "tool_calls"});
+  } else if (role == "tool") {
+    expect_fields(where, message, {"role", "content", "tool_call_id", "name"});
+  } else if (role == "system" || role == "developer" || role == "user") {
+    expect_fields(where, message, {"role", "content"});
+  } else {
+    refuse(where + ".role", shown(role) + ", expected system, developer, user, assistant or tool");
+  }
+  const Ordered fields = tool_fields_of(where, message, role);
+  const bool calls = fields.contains("content");  // null
+  if (!calls && !message.contains("content")) refuse(where + ".content", "absent, expected a text");
   // What newer models call a developer's message is a system's.
   return {.role = role == "developer" ? "system" : role.get<std::string>(),
-          .content = content_of(where + ".content", message["content"])};
+          .content = calls ? "" : content_of(where + ".content", message["content"]),
+          .fields = fields.empty() ? "" : fields.dump()};
+}
+
+// The tools of a chat, for ApiRequest::tools.
+std::string tools_of(Parameters& parameters, std::string_view body) {
+  constexpr std::size_t kMostTools = 128;  // as OpenAI's
+  const Given* const list = parameters.find("tools");
+  const Given* const choice = parameters.find("tool_choice");
+  if (choice != nullptr && *choice != "auto" && *choice != "none")
+    refuse("tool_choice", shown(*choice) + ", not supported here but for \"auto\" and \"none\"");
+  if (list == nullptr || *list == Given::array()) return {};
+  if (!list->is_array() || list->size() > kMostTools)
+    refuse("tools", "expected a list of at most " + std::to_string(kMostTools) + " tools");
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const std::string where = "tools[" + std::to_string(i) + "]";
+    const Given& tool = (*list)[i];
+    expect_fields(where, tool, {"type", "function"});
+    if (tool.value("type", Given()) != "function")
+      refuse(where + ".type", shown(tool.value("type", Given())) + ", expected function");
+    const Given function = tool.value("function", Given());
+    expect_fields(where + ".function", function, {"name", "description", "parameters", "strict"});
+    static_cast<void>(text_at(where + ".function", function, "name"));
+    if (!function.value("description", Given()).is_null())
+      static_cast<void>(text_at(where + ".function", function, "description"));
+    const Given strict = function.value("strict", Given());
+    if (!strict.is_null() && strict != false)
+      refuse(where + ".function.strict", shown(strict) + ", not supported here but for false");
+    const Given schema = function.value("parameters", Given());
+    if (!schema.is_null() && !schema.is_object())
+      refuse(where + ".function.parameters", shown(schema) + ", expected a JSON schema");
+  }
+  // A model that is to call none is given none.
+  if (choice != nullptr && *choice == "none") return {};
+  return Ordered::parse(body)["tools"].dump();
 }
 
 std::vector<exec::ChatMessage> messages_of(const Given& list) {
@@ -226,6 +319,39 @@ ApiError::ApiError(unsigned its_status, const std::string& message, std::string 
       param(std::move(its_param)),
       code(std::move(its_code)) {}
 
+namespace {
+
+// The schema of `response_format`; nothing for texts.
+std::optional<std::string> schema_of(const Given& format, std::string_view body) {
+  const std::string where = "response_format";
+  const Given type = format.is_object() ? format.value("type", Given()) : Given();
+  if (type == "text" || type == "json_object") {
+    expect_fields(where, format, {"type"});
+    return type == "text" ? std::nullopt : std::optional<std::string>(exec::kAnyObject);
+  }
+  if (type != "json_schema")
+    refuse(where + ".type", shown(type) + ", expected text, json_object or json_schema");
+  expect_fields(where, format, {"type", "json_schema"});
+  const std::string place = where + ".json_schema";
+  const Given json = format.value("json_schema", Given());
+  expect_fields(place, json, {"name", "description", "schema", "strict"});
+  for (const char* const text : {"name", "description"}) {
+    const Given value = json.value(text, Given());
+    if (!value.is_string() && (!value.is_null() || text == std::string_view("name")))
+      refuse(place + "." + text, shown(value) + ", expected a text");
+  }
+  // What is answered conforms either way.
+  const Given strict = json.value("strict", Given());
+  if (!strict.is_null() && !strict.is_boolean())
+    refuse(place + ".strict", shown(strict) + ", expected true or false");
+  if (!json.value("schema", Given()).is_object())
+    refuse(place + ".schema", shown(json.value("schema", Given())) + ", expected a JSON schema");
+  // Once more, as the order of its properties counts.
+  return Ordered::parse(body)[where]["json_schema"]["schema"].dump();
+}
+
+}  // namespace
+
 ApiRequest parse_chat_request(std::string_view body) {
   Parameters parameters(body);
   ApiRequest request = common(parameters);
@@ -239,13 +365,12 @@ ApiRequest parse_chat_request(std::string_view body) {
   const std::int64_t best = parameters.integer("top_logprobs", 0, 20).value_or(0);
   if (best > 0 && !logprobs) refuse("top_logprobs", "expected with \"logprobs\": true only");
   if (logprobs) request.logprobs = static_cast<std::size_t>(best);
-  parameters.neutral("tools", Given::array());
+  request.tools = tools_of(parameters, body);
   parameters.neutral("parallel_tool_calls", true);
-  // Without tools none is called.
-  if (const Given* const choice = parameters.find("tool_choice");
-      choice != nullptr && *choice != "auto")
-    parameters.neutral("tool_choice", "none");
-  parameters.neutral("response_format", {{"type", "text"}});
+  if (const Given* const format = parameters.find("response_format"))
+    request.schema = schema_of(*format, body);
+  if (request.schema && !request.tools.empty())
+    refuse("response_format", "JSON, which cannot call 'tools'; give one of them");
   parameters.settle();
   return request;
 }

@@ -29,6 +29,7 @@ class ApiError : public std::runtime_error {
 struct ApiRequest {
   bool is_chat = false;
   std::vector<exec::ChatMessage> messages{};  // of a chat
+  std::string tools{};  // of a chat, a list in JSON as templates take it; empty: none
   // Of a text completion: a text or its tokens.
   std::variant<std::string, std::vector<std::int32_t>> prompt{};
   std::string model{};                             // empty: not named
@@ -39,6 +40,8 @@ struct ApiRequest {
   std::vector<std::string> stops{};
   // Log-probabilities of each token, and of this number of likeliest ones; absent: none.
   std::optional<std::size_t> logprobs{};
+  // A JSON schema that the answer conforms to; absent: any text.
+  std::optional<std::string> schema{};
   bool streams = false;
   bool includes_usage = false;  // a stream ends with the usage
 };

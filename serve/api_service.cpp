@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "exec/grammar/json_schema.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
 #include "serve/access.hpp"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::string_view kChat = "/v1/chat/completions";
 constexpr std::string_view kText = "/v1/completions";
+constexpr std::string_view kEmbeddings = "/v1/embeddings";
 constexpr std::string_view kModels = "/v1/models";
 constexpr std::string_view kHealth = "/health";
 constexpr std::string_view kMetrics = "/metrics";
@@ -30,7 +32,9 @@ constexpr std::string_view kCluster = "/v1/cluster";
 constexpr std::string_view kPlan = "/v1/plan";
 constexpr std::string_view kAll = "*";
 
-bool is_post(std::string_view path) { return path == kChat || path == kText || path == kPlan; }
+bool is_post(std::string_view path) {
+  return path == kChat || path == kText || path == kPlan || path == kEmbeddings;
+}
 // What needs no token, as it reveals nothing.
 bool is_open(std::string_view path) { return path == kHealth || find_page_file(path) != nullptr; }
 bool is_get(std::string_view path) {
@@ -57,7 +61,9 @@ constexpr std::uint64_t kMostTokenBytes = 256;
 // The bytes of a request's texts; 0 if it gives token ids.
 std::uint64_t text_bytes(const ApiRequest& asked) {
   std::uint64_t bytes = 0;
-  for (const exec::ChatMessage& message : asked.messages) bytes += message.content.size();
+  for (const exec::ChatMessage& message : asked.messages)
+    bytes += message.content.size() + message.fields.size();
+  bytes += asked.tools.size();
   if (const auto* const text = std::get_if<std::string>(&asked.prompt)) bytes += text->size();
   return bytes;
 }
@@ -89,6 +95,7 @@ ApiService::ApiService(ApiOptions options, const exec::Tokenizer& tokenizer,
       desk_(&desk),
       board_(&board),
       started_(now_s()),
+      grammars_(tokenizer, desk.stop_tokens(), options_.vocabulary),
       random_(std::random_device{}()) {}
 
 void ApiService::end() {
@@ -155,6 +162,12 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     return reply->send(
         {.status = 204, .body = {}, .headers = "Allow: " + methods_of(request.path) + "\r\n"});
   if (request.path == kPlan) return plan(request, std::move(reply));
+  if (request.path == kEmbeddings)
+    return refuse(*reply, ApiError(400,
+                                   "model '" + options_.model +
+                                       "' continues texts, expected an encoder for embeddings; "
+                                       "'tandem run --hidden' writes the hidden states of one",
+                                   "model"));
   if (is_post(request.path)) return complete(std::move(request), std::move(reply));
   if (request.path == kHealth) {
     return reply->send({.status = ready_ ? 200U : 503U,
@@ -245,6 +258,16 @@ void ApiService::prepare(const HttpRequest& request, const std::weak_ptr<Exchang
   }
 }
 
+std::shared_ptr<const exec::TokenGrammar> ApiService::grammar_of(const std::string& schema) {
+  try {
+    return grammars_.of_schema(schema, "response_format.json_schema.schema");
+  } catch (const exec::SchemaError& error) {
+    throw ApiError(400, "'" + error.place + "': " + error.problem, error.place);
+  } catch (const Error& error) {
+    throw ApiError(400, error.what(), "response_format");
+  }
+}
+
 exec::LiveRequest ApiService::prepared(const ApiRequest& asked) {
   if (!asked.model.empty() && asked.model != options_.model)
     throw ApiError(404,
@@ -266,7 +289,8 @@ exec::LiveRequest ApiService::prepared(const ApiRequest& asked) {
                    subject, "context_length_exceeded");
   if (asked.is_chat) {
     try {
-      request.prompt_ids = exec::encode_chat(options_.chat, *tokenizer_, asked.messages);
+      request.prompt_ids =
+          exec::encode_chat(options_.chat, *tokenizer_, asked.messages, asked.tools);
     } catch (const Error& error) {
       throw ApiError(400, error.what(), subject);
     }
@@ -278,6 +302,7 @@ exec::LiveRequest ApiService::prepared(const ApiRequest& asked) {
   if (request.prompt_ids.empty())
     throw ApiError(400, "'prompt': no tokens, expected some", subject);
   request.prompt_tokens = std::ssize(request.prompt_ids);
+  if (asked.schema) live.grammar = grammar_of(*asked.schema);
   request.new_tokens = asked.max_tokens.value_or(
       std::max<std::int64_t>(1, desk_->usual_tokens(request.prompt_tokens)));
   request.sampling = asked.sampling;
@@ -336,9 +361,9 @@ void ApiService::submit(const std::shared_ptr<Exchange>& exchange, const ApiRequ
     desk_->expect_room(choices);
     // Their seeds are those of samples: seed, seed + 1, ...
     for (planner::InferenceRequest& one : planner::samples_of(request.request, asked.choices))
-      exchange->numbers.push_back(
-          desk_->submit({.request = std::move(one), .logprobs = request.logprobs}, asked.stops,
-                        take(exchange->numbers.size())));
+      exchange->numbers.push_back(desk_->submit(
+          {.request = std::move(one), .logprobs = request.logprobs, .grammar = request.grammar},
+          asked.stops, take(exchange->numbers.size())));
     exchange->at_arrival = desk_->counts();
   } catch (const exec::DeskFull& full) {
     return refuse_all(ApiError(429, full.what(), "", "server_overloaded"));

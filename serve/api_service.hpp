@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/grammar/token_grammars.hpp"
 #include "exec/serve/request_desk.hpp"
 #include "exec/tokenizer/chat/model_chat.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
@@ -67,6 +68,8 @@ class ApiService final : public HttpHandler {
   void prepare(const HttpRequest& request, const std::weak_ptr<Exchange>& weak);
   // On the thread of prompts: the request that the desk serves. Throws ApiError.
   [[nodiscard]] exec::LiveRequest prepared(const ApiRequest& asked);
+  // The same thread: the grammar of a schema. Throws ApiError.
+  [[nodiscard]] std::shared_ptr<const exec::TokenGrammar> grammar_of(const std::string& schema);
   void submit(const std::shared_ptr<Exchange>& exchange, const ApiRequest& asked,
               const exec::LiveRequest& request);
   void measure(Exchange& exchange, std::size_t choice, const exec::AnswerPart& part);
@@ -78,9 +81,10 @@ class ApiService final : public HttpHandler {
   exec::RequestDesk* desk_;
   ClusterBoard* board_;
   HttpServer* server_ = nullptr;
-  std::int64_t started_;    // seconds since 1970
-  bool ready_ = false;      // of the server's thread
-  std::mt19937_64 random_;  // of the thread of prompts
+  std::int64_t started_;          // seconds since 1970
+  bool ready_ = false;            // of the server's thread
+  exec::TokenGrammars grammars_;  // of the thread of prompts
+  std::mt19937_64 random_;        // of the thread of prompts
   std::uint64_t answers_ = 0;
   std::atomic<std::size_t> waiting_bodies_ = 0;
   std::atomic<std::size_t> waiting_bytes_ = 0;

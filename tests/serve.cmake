@@ -3,6 +3,7 @@ tandem_tests(
   SOURCES
     exec/serve/answer_text_test.cpp
     serve/access_test.cpp
+    serve/answer_forms_test.cpp
     serve/api_choices_test.cpp
     serve/api_request_test.cpp
     serve/api_service_test.cpp

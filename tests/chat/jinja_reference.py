@@ -41,7 +41,7 @@ def environment():
     return made
 
 
-def rendered(template, messages):
+def rendered(template, messages, tools=None):
     """The text, and None; or None, and the fault."""
     try:
         text = environment().from_string(template).render(
@@ -49,7 +49,7 @@ def rendered(template, messages):
             add_generation_prompt=True,
             bos_token="<s>",
             eos_token="</s>",
-            tools=None,
+            tools=copy.deepcopy(tools),
             documents=None,
         )
         return text, None

@@ -11,6 +11,7 @@ import warnings
 import constructs
 import random_templates
 import jinja_reference as reference
+import tool_templates
 
 CONVERSATIONS = [
     [{"role": "user", "content": "Hi there"}],
@@ -185,9 +186,9 @@ RANDOM = 250  # templates that Jinja2 renders
 LONGEST = 500  # bytes of a random template
 
 
-def vector(template, messages):
-    text, _ = reference.rendered(template, messages)
-    return {"template": template, "messages": messages, "text": text}
+def vector(template, messages, tools=None):
+    text, _ = reference.rendered(template, messages, tools)
+    return {"template": template, "messages": messages, "text": text, **({"tools": tools} if tools else {})}
 
 
 def random_vectors():
@@ -211,6 +212,7 @@ def main():
     vectors = [vector(t, m) for t in T for m in CONVERSATIONS]
     vectors += [vector(t, constructs.MESSAGES) for t in constructs.TEMPLATES]
     vectors += random_vectors()
+    vectors += [vector(t, m, tools) for t in tool_templates.TEMPLATES for m in tool_templates.CONVERSATIONS for tools in (tool_templates.TOOLS, None)]
     text = json.dumps(vectors, indent=1, ensure_ascii=False) + "\n"
     if sys.argv[1:] != ["--check"]:
         path.write_text(text, encoding="utf-8")

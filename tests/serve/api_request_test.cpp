@@ -117,6 +117,43 @@ TEST_CASE("serve/request: log-probabilities of chats and of text completions") {
     CHECK(error_of(bad, false).status == 400);
 }
 
+TEST_CASE("serve/request: forms of answers, in the order of their schema") {
+  const auto schema = [](const std::string& format) {
+    return serve::parse_chat_request(chat_with(R"("response_format": )" + format)).schema;
+  };
+  CHECK_FALSE(schema("null"));
+  CHECK_FALSE(schema(R"({"type": "text"})"));
+  CHECK(schema(R"({"type": "json_object"})") == R"({"type":"object"})");
+  CHECK(schema(R"({"type": "json_schema", "json_schema": {"name": "a", "description": "b", "strict":
+                  true, "schema": {"type": "object", "properties": {"z": {}, "a": {}}}}})") ==
+        R"({"type":"object","properties":{"z":{},"a":{}}})");
+}
+
+TEST_CASE("serve/request: tools and their calls are passed on as templates take them") {
+  const ApiRequest request = serve::parse_chat_request(
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null,)"
+      R"( "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments":)"
+      R"( "{\"z\": 1, \"a\": [2]}"}}]}, {"role": "tool", "tool_call_id": "c", "content": "d"},)"
+      R"( {"role": "assistant", "content": "e", "tool_calls": null}],)"
+      R"( "tools": [{"type": "function", "function": {"name": "f", "parameters": {"z": 1, "a": 2}}}]})");
+  CHECK(request.tools ==
+        R"([{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}])");
+  REQUIRE(request.messages.size() == 4);
+  CHECK(request.messages[0].fields.empty());
+  CHECK(request.messages[1].content.empty());
+  CHECK(request.messages[1].fields ==
+        R"({"tool_calls":[{"id":"c","type":"function","function":{"name":"f",)"
+        R"("arguments":{"z":1,"a":[2]}}}],"content":null})");
+  CHECK(request.messages[2].role == "tool");
+  CHECK(request.messages[2].fields == R"({"tool_call_id":"c"})");
+  CHECK(request.messages[3].fields.empty());
+  // A model that is to call none is given none.
+  CHECK(serve::parse_chat_request(
+            chat_with(R"("tools": [{"type": "function", "function": {"name": "f"}}],)"
+                      R"( "tool_choice": "none")"))
+            .tools.empty());
+}
+
 TEST_CASE("serve/request: what is unknown, unsupported or out of range is refused by name") {
   for (const auto& [more, param] : std::vector<std::pair<std::string, std::string>>{
            {R"("frobnicate": 1)", "frobnicate"},
@@ -131,8 +168,29 @@ TEST_CASE("serve/request: what is unknown, unsupported or out of range is refuse
            {R"("repetition_penalty": 0)", "repetition_penalty"},
            {R"("min_p": 1.5)", "min_p"},
            {R"("logit_bias": {"5": 1})", "logit_bias"},
-           {R"("tools": [{"type": "function"}])", "tools"},
-           {R"("response_format": {"type": "json_object"})", "response_format"},
+           {R"("tools": 5)", "tools"},
+           {R"("tools": [{"type": "web_search"}])", "tools[0].type"},
+           {R"("tools": [{"type": "function"}])", "tools[0].function"},
+           {R"("tools": [{"type": "function", "function": {}}])", "tools[0].function.name"},
+           {R"("tools": [{"type": "function", "function": {"name": "a", "strict": true}}])",
+            "tools[0].function.strict"},
+           {R"("tools": [{"type": "function", "function": {"name": "a", "parameters": 5}}])",
+            "tools[0].function.parameters"},
+           {R"("tools": [{"type": "function", "function": {"name": "a"}}], "response_format":
+               {"type": "json_object"})",
+            "response_format"},
+           {R"("tool_choice": {"type": "function", "function": {"name": "a"}})", "tool_choice"},
+           {R"("response_format": 5)", "response_format.type"},
+           {R"("response_format": {"type": "xml"})", "response_format.type"},
+           {R"("response_format": {"type": "text", "schema": {}})", "response_format.schema"},
+           {R"("response_format": {"type": "json_schema"})", "response_format.json_schema"},
+           {R"("response_format": {"type": "json_schema", "json_schema": {"name": "a"}})",
+            "response_format.json_schema.schema"},
+           {R"("response_format": {"type": "json_schema", "json_schema": {"schema": {}}})",
+            "response_format.json_schema.name"},
+           {R"("response_format": {"type": "json_schema", "json_schema":
+               {"name": "a", "schema": {}, "strict": 1}})",
+            "response_format.json_schema.strict"},
            {R"("prompt": "x")", "prompt"},
            {R"("temperature": -1)", "temperature"},
            {R"("temperature": "hot")", "temperature"},
@@ -170,7 +228,16 @@ TEST_CASE("serve/request: what is unknown, unsupported or out of range is refuse
            {"5", "messages"},
            {"null", "messages"},
            {R"([5])", "messages[0]"},
-           {R"([{"role": "tool", "content": "a"}])", "messages[0].role"},
+           {R"([{"role": "function", "content": "a"}])", "messages[0].role"},
+           {R"([{"role": "tool", "content": "a"}])", "messages[0].tool_call_id"},
+           {R"([{"role": "user", "content": "a", "tool_call_id": "b"}])",
+            "messages[0].tool_call_id"},
+           {R"([{"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function":
+                {"name": "f", "arguments": "[1]"}}]}])",
+            "messages[0].tool_calls[0].function.arguments"},
+           {R"([{"role": "assistant", "tool_calls": [{"type": "function", "function":
+                {"name": "f", "arguments": "{}"}}]}])",
+            "messages[0].tool_calls[0].id"},
            {R"([{"content": "a"}])", "messages[0].role"},
            {R"([{"role": "user"}])", "messages[0].content"},
            {R"([{"role": "user", "content": 5}])", "messages[0].content"},

@@ -184,7 +184,8 @@ TEST_CASE("serve/api: what is refused, with the status and the error of the API"
   const json ids{{"prompt", std::vector<int>(1024, 1536)}};
   CHECK(refused(post_text(kText, ids.dump()), 400, "1024 prompt")["code"] ==
         "context_length_exceeded");
-  refused(post_text("/v1/embeddings", good), 404, "/v1/embeddings");
+  refused(post_text("/v1/audio/speech", good), 404, "/v1/audio/speech");
+  refused(post_text("/v1/embeddings", good), 400, "continues texts, expected an encoder");
   refused("GET /v1/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "expected POST");
   // An absolute URI names the host itself.
   refused("GET http://evil.example/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", 403,

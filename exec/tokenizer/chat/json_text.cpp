@@ -4,6 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "exec/tokenizer/chat/compare.hpp"
 #include "exec/tokenizer/chat/python_text.hpp"
@@ -137,6 +141,45 @@ std::string to_json(Budget& budget, const Value& value, const JsonForm& form) {
   JsonWriter writer(budget, form);
   writer.write(value, 0);
   return writer.take();
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Value value_of(Budget& budget, const Json& json) {
+  if (json.is_null()) return Value(None{});
+  if (json.is_boolean()) return Value(json.get<bool>());
+  if (json.is_string()) return text_value(budget, valid_utf8(json.get<std::string>()));
+  if (json.is_number_float()) return Value(json.get<double>());
+  if (json.is_number()) {
+    const bool fits = !json.is_number_unsigned() ||
+                      json.get<std::uint64_t>() <=
+                          static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (!fits) fail(json.dump() + " in JSON, expected a number of 64 bits");
+    return Value(json.get<std::int64_t>());
+  }
+  if (json.is_array()) {
+    Values items;
+    items.reserve(json.size());
+    for (const Json& one : json) items.push_back(value_of(budget, one));
+    return sequence_value(budget, std::move(items));
+  }
+  std::vector<std::pair<Value, Value>> items;
+  items.reserve(json.size());
+  for (const auto& [key, value] : json.items())
+    items.emplace_back(text_value(budget, valid_utf8(key)), value_of(budget, value));
+  return mapping_value(budget, std::move(items));
+}
+
+}  // namespace
+
+Value from_json(Budget& budget, std::string_view json) {
+  try {
+    return value_of(budget, Json::parse(json));
+  } catch (const Json::exception& fault) {
+    fail(std::string("JSON, ") + fault.what());
+  }
 }
 
 }  // namespace tandem::exec::chat

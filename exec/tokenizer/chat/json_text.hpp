@@ -3,6 +3,7 @@
 // Values as JSON, as by the filter `tojson` of Hugging Face's transformers.
 
 #include <string>
+#include <string_view>
 
 #include "exec/tokenizer/chat/value.hpp"
 
@@ -19,5 +20,9 @@ struct JsonForm {
 
 // Returns json.dumps(). Throws Error for a value without a JSON form.
 [[nodiscard]] std::string to_json(Budget& budget, const Value& value, const JsonForm& form);
+
+// Returns the value of a text in JSON, as json.loads(). Throws Error if it is none, and for whole
+// numbers beyond 64 bits.
+[[nodiscard]] Value from_json(Budget& budget, std::string_view json);
 
 }  // namespace tandem::exec::chat

@@ -1,5 +1,7 @@
 #include "exec/tokenizer/chat/model_chat.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "exec/gguf/conversion/folder_files.hpp"
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/tokenizer/gguf_tokenizer.hpp"
@@ -25,6 +27,64 @@ TokenSettings named_settings(const std::filesystem::path& folder) {
   return settings;
 }
 
+using OrderedJson = nlohmann::ordered_json;
+
+// Every text in `json`, keys included, as Tokenizer::guarded().
+OrderedJson guarded_json(const Tokenizer& tokenizer, const OrderedJson& json) {
+  if (json.is_string()) return tokenizer.guarded(json.get<std::string>());
+  if (!json.is_structured()) return json;
+  OrderedJson guarded = json.is_array() ? OrderedJson::array() : OrderedJson::object();
+  for (const auto& [key, value] : json.items()) {
+    if (json.is_array()) {
+      guarded.push_back(guarded_json(tokenizer, value));
+    } else {
+      guarded[tokenizer.guarded(key)] = guarded_json(tokenizer, value);
+    }
+  }
+  return guarded;
+}
+
+std::string guarded_text(const Tokenizer& tokenizer, const std::string& json) {
+  return json.empty() ? json : guarded_json(tokenizer, OrderedJson::parse(json)).dump();
+}
+
+// A conversation with tools as one template renders it.
+struct ToolTexts {
+  const ModelChat& chat;
+  const std::string& text;
+
+  // Throws Error if the template renders the same without `what`. One that rejects the rest, which
+  // may not be a conversation, would have shown it.
+  void expect_shown(const char* what, const std::vector<ChatMessage>& messages,
+                    const std::string& tools) const {
+    try {
+      if (apply_chat_template(chat.chat_template, messages, chat.settings, tools) != text) return;
+    } catch (const Error&) {
+      return;
+    }
+    throw Error("chat: the model's template does not show " + std::string(what) +
+                ", expected one that does; leave them out, or serve a model that calls tools");
+  }
+};
+
+void check_tools(const ModelChat& chat, const std::string& text,
+                 const std::vector<ChatMessage>& messages, const std::string& tools) {
+  const ToolTexts texts{chat, text};
+  if (!tools.empty()) texts.expect_shown("tools", messages, {});
+  std::vector<ChatMessage> without_calls = messages;
+  bool calls = false;
+  for (ChatMessage& message : without_calls) {
+    if (message.role != "assistant" || message.fields.empty()) continue;
+    message.fields.clear();
+    calls = true;
+  }
+  if (calls) texts.expect_shown("calls of tools", without_calls, tools);
+  std::vector<ChatMessage> without_results = messages;
+  if (std::erase_if(without_results,
+                    [](const ChatMessage& message) { return message.role == "tool"; }) > 0)
+    texts.expect_shown("results of tools", without_results, tools);
+}
+
 }  // namespace
 
 ModelChat read_model_chat(const std::filesystem::path& weights) {
@@ -42,14 +102,21 @@ ModelChat read_model_chat(const std::filesystem::path& weights) {
 }
 
 std::vector<std::int32_t> encode_chat(const ModelChat& chat, const Tokenizer& tokenizer,
-                                      const std::vector<ChatMessage>& messages) {
+                                      const std::vector<ChatMessage>& messages,
+                                      const std::string& tools) {
   if (chat.chat_template.empty())
     throw Error(
         "chat: the model has no chat template, expected one in tokenizer_config.json, "
         "chat_template.jinja or the GGUF file; write the whole text as the prompt");
   std::vector<ChatMessage> guarded = messages;
-  for (ChatMessage& message : guarded) message.content = tokenizer.guarded(message.content);
-  const std::string text = apply_chat_template(chat.chat_template, guarded, chat.settings);
+  for (ChatMessage& message : guarded) {
+    message.content = tokenizer.guarded(message.content);
+    message.fields = guarded_text(tokenizer, message.fields);
+  }
+  const std::string shown_tools = guarded_text(tokenizer, tools);
+  const std::string text =
+      apply_chat_template(chat.chat_template, guarded, chat.settings, shown_tools);
+  check_tools(chat, text, guarded, shown_tools);
   std::vector<std::int32_t> ids = tokenizer.encode(text, WrittenTokens::guarded);
   // The tokens that the tokenizer writes around every text.
   const auto around = static_cast<std::ptrdiff_t>(tokenizer.encode("").size());

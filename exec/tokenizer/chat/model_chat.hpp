@@ -22,10 +22,12 @@ struct ModelChat {
 
 // Returns the ids of `messages` rendered by the model's template. The template itself writes the
 // tokens around them, so nothing is added, as in Hugging Face's transformers. Special tokens in the
-// messages' contents are text, unlike there: what a user writes does not command the model. Throws
-// Error as apply_chat_template, and if there is no template.
+// messages and tools are text, unlike there: what a user writes does not command the model. Throws
+// Error as apply_chat_template, if there is no template, and for a template that does not show
+// the tools, calls or results of tools that it is given.
 [[nodiscard]] std::vector<std::int32_t> encode_chat(const ModelChat& chat,
                                                     const Tokenizer& tokenizer,
-                                                    const std::vector<ChatMessage>& messages);
+                                                    const std::vector<ChatMessage>& messages,
+                                                    const std::string& tools = {});
 
 }  // namespace tandem::exec

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -25,13 +26,27 @@ namespace {
 
 using model::test::contains;
 using model::test::error_of;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;  // in which templates show fields
 
 const ChatSettings kSettings{.bos_token = "<s>", .eos_token = "</s>", .date = "2026-11-23"};
 
 std::string applied(const std::string& chat_template,
-                    const std::vector<ChatMessage>& messages = {{"user", "Hi"}}) {
-  return apply_chat_template(chat_template, messages, kSettings);
+                    const std::vector<ChatMessage>& messages = {{"user", "Hi"}},
+                    const std::string& tools = {}) {
+  return apply_chat_template(chat_template, messages, kSettings, tools);
+}
+
+// A message of a vector: what is not a text, and what is beside role and content, are fields.
+ChatMessage message_of(const Json& given) {
+  ChatMessage message{.role = given["role"]};
+  Json fields = given;
+  fields.erase("role");
+  if (given["content"].is_string()) {
+    message.content = given["content"];
+    fields.erase("content");
+  }
+  if (!fields.empty()) message.fields = fields.dump();
+  return message;
 }
 
 // Bytes as tokens, between others.
@@ -60,15 +75,15 @@ TEST_CASE("exec/chat: templates make the texts that Jinja makes of them") {
   for (const Json& vector : vectors) {
     const auto chat_template = vector["template"].get<std::string>();
     std::vector<ChatMessage> messages;
-    for (const Json& message : vector["messages"])
-      messages.push_back({message["role"], message["content"]});
+    for (const Json& message : vector["messages"]) messages.push_back(message_of(message));
+    const std::string tools = vector.contains("tools") ? vector["tools"].dump() : "";
     CAPTURE(chat_template);
     CAPTURE(messages.size());
     if (vector["text"].is_null()) {
       ++refused;
-      CHECK(!error_of([&] { return applied(chat_template, messages); }).empty());
+      CHECK(!error_of([&] { return applied(chat_template, messages, tools); }).empty());
     } else {
-      CHECK(applied(chat_template, messages) == vector["text"].get<std::string>());
+      CHECK(applied(chat_template, messages, tools) == vector["text"].get<std::string>());
     }
   }
   CHECK(vectors.size() >= 500);
@@ -256,6 +271,42 @@ TEST_CASE("exec/chat: what a template may not do, or we do not know, is named") 
                  "more work than"));
   CHECK(contains(error_of([] { return applied(repeated("{% if true %}", 50'000)); }),
                  "less deeply nested statements"));
+}
+
+TEST_CASE("exec/chat: tools are shown by the template, or refused") {
+  const auto tokenizer = byte_tokenizer(300, 257);
+  const std::string tools = R"([{"type": "function", "function": {"name": "now"}}])";
+  const std::vector<ChatMessage> asks{{"user", "a"}};
+  const std::vector<ChatMessage> calls{
+      {"user", "a"}, {"assistant", "", R"({"content": null, "tool_calls": [{"id": "c"}]})"}};
+  const std::vector<ChatMessage> answers{{"user", "a"}, {"tool", "b", R"({"tool_call_id": "c"})"}};
+  const auto refusal = [&](const char* text, const std::vector<ChatMessage>& messages,
+                           const std::string& given = {}) {
+    return error_of([&] {
+      return encode_chat({.chat_template = text, .settings = {}}, *tokenizer, messages, given);
+    });
+  };
+  constexpr const char* kPlain =
+      "{% for m in messages if m.role != 'tool' %}{{ m.role }}{{ m.content or '' }}{% endfor %}";
+  constexpr const char* kShows =
+      "{{ tools|tojson }}{% for m in messages %}{{ m.content }}{{ (m.tool_calls or [])|tojson }}{% "
+      "endfor %}";
+  CHECK(contains(refusal(kPlain, asks, tools), "template does not show tools, expected"));
+  CHECK(contains(refusal(kPlain, calls), "template does not show calls of tools, expected"));
+  CHECK(contains(refusal(kPlain, answers), "template does not show results of tools, expected"));
+  CHECK(refusal(kPlain, asks).empty());
+  CHECK(refusal(kShows, asks, tools).empty());
+  CHECK(refusal(kShows, calls, tools).empty());
+  CHECK(refusal(kShows, answers).empty());
+  // Special tokens in tools and calls are text, as in messages.
+  TokenizerJson named = around_bytes({}, {});
+  named.added.push_back({.text = "<s>", .id = 256, .special = true});
+  const auto special = byte_level_tokenizer(std::move(named), "tokenizer.json", {}, 300);
+  const auto ids =
+      encode_chat({.chat_template = std::string("<s>") + kShows, .settings = {}}, *special,
+                  {{"user", "<s>", R"({"tool_calls": ["<s>"]})"}}, R"([{"<s>": "<s>"}])");
+  CHECK(std::ranges::count(ids, 256) == 1);
+  CHECK(decode(*special, ids) == R"([{"<s>": "<s>"}]<s>["<s>"])");
 }
 
 TEST_CASE("exec/chat: a template adds what it says and nothing else") {
