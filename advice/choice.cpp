@@ -37,6 +37,8 @@ constexpr double kHardlySlower = 1.0 / 1.3;
 constexpr double kSavedByTiles = 1.0 - 0.1;
 // And by better parts, as far as was seen.
 constexpr double kSavedByParts = 1.0 - 0.4;
+// And by joined stages, or by other sums where weights stream.
+constexpr double kSavedAtLength = 1.0 - 0.1;
 constexpr std::size_t kMostPromising = 5;
 // Planning in full shortens a rough plan by less than this.
 constexpr double kHopeless = 1.0 / 4.0;
@@ -129,15 +131,19 @@ class Search {
       consider(for_tiles(question_, setting, tiles));
   }
 
-  // Seeks better parts, with each master, where that may change the best of all strategies, whose
-  // time is `least`.
-  void refine_parts(double least) {
-    if (!best_ || seconds() * kSavedByParts > least) return;
-    Setting setting = *best_;
+  // Searches at length what a strategy leaves open, parts with each master, where that may change
+  // the best of all strategies, whose time is `least`.
+  void refine(double least) {
+    const bool parts = strategy_->sharding.replicates();
+    if (!best_ || seconds() * (parts ? kSavedByParts : kSavedAtLength) > least) return;
+    const Setting found = *best_;
+    const bool streams = contender().plan.streams();
     for (const DeviceIndex master : moves_.masters()) {
-      if (!setting.used[static_cast<std::size_t>(master)]) continue;
+      if (!found.used[static_cast<std::size_t>(master)] || (master != found.master && !parts))
+        continue;
+      Setting setting = found;
       setting.master = master;
-      consider(for_parts(question_, setting));
+      consider(refined(question_, setting, streams));
     }
   }
 
@@ -445,7 +451,7 @@ Choice choose(const Question& question) {
   for_each(possible, effort, threads, [all = least()](Search& one) { one.gather(all); });
   for_each(possible, effort, threads,
            [all = least()](Search& one) { one.make_shares_for_tiles(all); });
-  for_each(possible, effort, threads, [all = least()](Search& one) { one.refine_parts(all); });
+  for_each(possible, effort, threads, [all = least()](Search& one) { one.refine(all); });
 
   Choice choice{.objective = question.request.objective};
   std::vector<Search*> found;

@@ -33,7 +33,7 @@ std::variant<Contender, planner::Infeasible> plan_strategy(const Question& quest
   };
   consider(gathered(answers, asked, setting, answers.seconds(best)));
   if (first.contender) consider(for_tiles(asked, best, first.contender->plan.tiles));
-  consider(for_parts(asked, best));
+  consider(refined(asked, best, first.contender && first.contender->plan.streams()));
   const Answer& answer = answers(best);
   if (!answer.contender) return planner::Infeasible{answer.reason};
   return *answer.contender;

@@ -457,14 +457,18 @@ model::Bottleneck bottleneck_of(Plan plan, EvaluatorKind evaluator, const Served
   plan.cluster = model::without_variation(plan.cluster);
   const model::CostModel costs = plan.cost_model();
   const model::Evaluated run{plan.cluster, costs, plan.master};
+  const bool is_analytic = evaluator == EvaluatorKind::analytic;
   if (served != nullptr) {
     ServedWorkload two = *served;
     for (planner::InferenceRequest& request : two.requests)
       request.new_tokens = std::min<std::int64_t>(2, request.new_tokens);
     two.schedule = steps_of(*scheduler_of(plan, two));
     keep_last_of_prompt(two.schedule);
-    const model::RunRecorder recorder =
-        evaluate_served(plan, two, {.evaluator = evaluator, .timeline = true}, 1);
+    model::RunRecorder recorder(plan.cluster, plan.master, true);
+    const std::unique_ptr<model::Scheduler> scheduler = scheduler_of(plan, two);
+    planner::GraphCache graphs(plan);
+    (is_analytic ? model::evaluate_scheduled : sim::evaluate_fair_scheduled)(
+        plan.cluster, costs, *scheduler, graphs, recorder);
     planner::ScheduledSteps steps(plan, std::move(two.schedule));
     return model::find_bottleneck(run, steps, recorder.trace());
   }
@@ -472,7 +476,8 @@ model::Bottleneck bottleneck_of(Plan plan, EvaluatorKind evaluator, const Served
   workload.new_tokens = std::min<std::int64_t>(2, workload.new_tokens);
   planner::GenerationSteps steps(plan, workload);
   model::RunRecorder recorder(plan.cluster, plan.master, true);
-  evaluate(plan, evaluator, steps, recorder, false);
+  (is_analytic ? model::evaluate_analytic : sim::evaluate_fair)(plan.cluster, costs, steps,
+                                                                recorder);
   return model::find_bottleneck(run, steps, recorder.trace());
 }
 

@@ -81,7 +81,8 @@ struct ServedWorkload {
 // timeline.
 void check_memory(const planner::Plan& plan, const ServedWorkload* served, bool timeline);
 
-// Returns what the first two tokens wait for, by the same evaluator without variation: of the
+// Returns what the first two tokens wait for, by the same evaluator without variation, with links
+// shared or not (simgrid: by sim::evaluate_fair, equal to 1e-9): of the
 // plan's own workload, or of `served`, one request, if it is not null. Of a prompt read in more
 // than 256 steps, the last 256 stand for all: then the prompt's times sum to less than TTFT.
 [[nodiscard]] model::Bottleneck bottleneck_of(planner::Plan plan, EvaluatorKind evaluator,

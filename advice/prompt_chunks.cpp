@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "advice/first_line.hpp"
 #include "model/base/error.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/serving/chunk_search.hpp"
@@ -130,13 +131,12 @@ std::variant<FittingPlan, Infeasible> in_short_steps(const Request& request, std
   return longest;
 }
 
-// Returns why neither a whole prompt nor, by `steps`, single tokens of it fit.
+// Returns why neither, by `steps`, single tokens of a prompt fit nor all of it. The former is the
+// first line, which is all that short answers have.
 Infeasible neither(Infeasible whole, const Infeasible& steps) {
   if (steps.reason.empty()) return whole;
-  if (!whole.reason.empty() && whole.reason.back() != '\n') whole.reason += '\n';
-  whole.reason += "with all weights in memory and the prompt read token by token (--chunk 1), " +
-                  steps.reason.substr(0, steps.reason.find('\n'));
-  return whole;
+  return {"read token by token (--chunk 1) with all weights in memory, " +
+          first_line(steps.reason) + "\nread whole, " + whole.reason};
 }
 
 bool may_read_in_chunks(const Request& request) {
@@ -231,7 +231,7 @@ std::variant<FittingPlan, Infeasible> fit_prompt(const Request& request,
     if (no == nullptr) return found;
     // Steps of one token need the least memory, and nothing streams.
     if (request.window.blocks == 0 && !no->reason.empty())
-      return Infeasible{"read token by token, " + no->reason};
+      return Infeasible{"read token by token (--chunk 1), " + no->reason};
     return neither(std::get<Infeasible>(std::move(whole)), *no);
   }
   return std::get<Infeasible>(std::move(whole));

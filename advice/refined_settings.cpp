@@ -35,15 +35,20 @@ std::optional<Setting> for_tiles(const Question& question, Setting setting, std:
   return setting;
 }
 
-std::optional<Setting> for_parts(const Question& question, Setting setting) {
+std::optional<Setting> refined(const Question& question, Setting setting, bool streams) {
+  const planner::OpenAxes& given = question.request.open_axes;
   const planner::Sharding& sharding = setting.strategy->sharding;
-  const bool is_given = question.keeps_axes && !question.request.open_axes.parts;
-  if (!sharding.replicates() || !sharding.has_partition() || setting.gathers_weights || is_given ||
-      question.served || setting.size() > kMostRefined)
+  const auto is_open = [&](bool axis) { return !question.keeps_axes || axis; };
+  const bool parts = is_open(given.parts) && sharding.replicates() && sharding.has_partition() &&
+                     !setting.gathers_weights && !question.served;
+  const bool at_length = is_open(given.at_length);
+  const bool stages = at_length && is_open(given.stages) && sharding.splits_layers();
+  const bool sums = at_length && is_open(given.sums) && sharding.splits_heads() && streams;
+  if (!(parts || stages || sums) || setting.size() < 2 || setting.size() > kMostRefined)
     return std::nullopt;
   setting.thorough = true;
   setting.any_sums = false;
-  setting.refines_parts = true;
+  setting.refines = true;
   return setting;
 }
 

@@ -22,9 +22,11 @@ namespace tandem::study {
 [[nodiscard]] std::optional<Setting> for_tiles(const Question& question, Setting setting,
                                                std::int32_t tiles);
 
-// Returns `setting` with better parts of replicated weights, or of positions, sought by prediction
-// (planner::parts_axis). Nothing if the strategy has no such parts, they are given, requests are
-// many, or the devices more than four, for which that takes long.
-[[nodiscard]] std::optional<Setting> for_parts(const Question& question, Setting setting);
+// Returns `setting`, whose weights stream or not, with what takes long to search: parts of
+// replicated weights or of positions (planner::parts_axis), stages that are joined, and sums where
+// weights stream (OpenAxes::at_length). Nothing if that is given or not there, or with more than
+// four devices.
+[[nodiscard]] std::optional<Setting> refined(const Question& question, Setting setting,
+                                             bool streams);
 
 }  // namespace tandem::study

@@ -42,7 +42,8 @@ void open_axes(Request& request, const Setting& setting) {
   request.tiles.reset();
   request.gather_weights = false;
   // Plans with levels serve one request, so `--levels auto` alone has them.
-  request.open_axes = {.parts = true, .stages = true, .moves = true, .sums = true};
+  request.open_axes = {
+      .parts = true, .stages = true, .moves = true, .sums = true, .at_length = true, .tiles = true};
   if (!setting.thorough) return;
   if (setting.strategy->sharding.splits_layers()) request.rounds.reset();
   if (setting.strategy->sharding.shares_token_ffn() && request.workload.steps() > 1)
@@ -76,7 +77,7 @@ Request Answers::request_of(const Setting& setting) const {
   request.master = name(setting.master);
   if (!question_->formats.empty()) request.model.formats = question_->formats[setting.format];
   request = planner::with_default_types(std::move(request));
-  if (!setting.refines_parts) request.open_axes.parts = false;
+  if (!setting.refines) request.open_axes.parts = request.open_axes.at_length = false;
   if (question_->served) request.open_axes.levels = false;  // whose plans serve one request
   if (!setting.thorough) {
     request.open = {};
@@ -271,7 +272,7 @@ std::optional<Answers::PlanKey> Answers::plan_key(const Setting& setting) const 
     Request request = request_of(setting);
     return PlanKey{
         .setting = {setting.strategy->name, setting.policy, setting.format, setting.thorough,
-                    setting.any_sums, setting.gathers_weights, setting.tiles, setting.refines_parts,
+                    setting.any_sums, setting.gathers_weights, setting.tiles, setting.refines,
                     request.cluster.find(request.master)},
         .cluster = model::anonymous(request.cluster),
         .profiles = std::move(request.profiles)};

@@ -31,10 +31,10 @@ struct Setting {
   bool any_sums = false;
   bool gathers_weights = false;         // Plan::gather_weights
   std::optional<std::int32_t> tiles{};  // shares are made for them; none: found for the shares
-  bool refines_parts = false;           // planner::parts_axis, which takes long
+  bool refines = false;                 // what takes long: parts, OpenAxes::at_length
   [[nodiscard]] auto key() const {
     return std::tuple(std::string_view(strategy->name), policy, format, used, master, thorough,
-                      any_sums, gathers_weights, tiles, refines_parts);
+                      any_sums, gathers_weights, tiles, refines);
   }
   [[nodiscard]] std::ptrdiff_t size() const { return std::ranges::count(used, true); }
 };

@@ -48,7 +48,7 @@ std::string_view flag_of(planner::TokenFfn ffn) {
 void add_flags(Ask& ask, const Plan& plan, bool several) {
   Request& request = ask.request;
   const Sharding& sharding = planner::sharding_of(plan);
-  request.open_axes = {.parts = true};
+  request.open_axes = {.parts = true, .at_length = true, .tiles = true};
   ask.set("strategy", plan.strategy);
   if (several) {
     std::string names;

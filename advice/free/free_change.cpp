@@ -14,6 +14,8 @@ std::string_view to_string(Price price) {
       return "memory";
     case Price::privacy:
       return "privacy";
+    case Price::generality:
+      return "generality";
   }
   throw std::logic_error("to_string: price out of range");
 }

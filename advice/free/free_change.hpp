@@ -14,7 +14,7 @@
 
 namespace tandem::study {
 
-enum class Price : std::uint8_t { nothing, quality, memory, privacy };
+enum class Price : std::uint8_t { nothing, quality, memory, privacy, generality };
 [[nodiscard]] std::string_view to_string(Price price);
 
 // A change that may be made to a plan.
@@ -51,6 +51,8 @@ struct FreeChangeKind {
 [[nodiscard]] const FreeChangeKind& cache_change();
 // The LM head on all devices.
 [[nodiscard]] const FreeChangeKind& head_change();
+// Two levels of a prompt's attention with nothing dropped.
+[[nodiscard]] const FreeChangeKind& levels_change();
 // How prompts are read, where that was given: as is best.
 [[nodiscard]] const FreeChangeKind& chunks_change();
 // Windows of weights, where they were given: as is best.

@@ -14,12 +14,12 @@ namespace {
 
 constexpr double kOfReplicas = 0.7;  // the part of the time that their search may take
 
-using Kinds = std::array<const FreeChangeKind*, 7>;
+using Kinds = std::array<const FreeChangeKind*, 8>;
 
 // The most likely to gain first.
 const Kinds& kinds() {
-  static const Kinds all{&messages_change(), &head_change(),    &cache_change(), &chunks_change(),
-                         &window_change(),   &devices_change(), &master_change()};
+  static const Kinds all{&messages_change(), &levels_change(), &head_change(),    &cache_change(),
+                         &chunks_change(),   &window_change(), &devices_change(), &master_change()};
   return all;
 }
 

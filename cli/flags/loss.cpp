@@ -97,6 +97,11 @@ std::optional<Bounded> bounded_of(const Options& options, const planner::Strateg
                   "', expected more than 0; give a time as '2s'");
     bounded.bounds.ttft_s = time.value();
   }
+  if (const std::string levels = options.text_or("levels", "2");
+      levels == "auto" || levels == "none")
+    throw Usage("flag '--levels': '" + levels + "' " + with +
+                ", which chooses them; expected a number, 2 to " +
+                std::to_string(planner::kMostLevels) + ", or leave it out");
   if (options.has("levels"))
     bounded.bounds.levels =
         static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels));

@@ -64,6 +64,37 @@ std::optional<std::int32_t> count_or_auto(const Options& options, const std::str
               ", " + zero + " or auto");
 }
 
+// Throws Usage for a word of '--devices' among names, unless a device has that name.
+void check_no_word(const std::string& text, const std::string& name,
+                   const model::Cluster& cluster) {
+  if (name != "all" && name != "auto" && name != "fewest") return;
+  if (std::ranges::find(cluster.devices(), name, &model::Device::name) != cluster.devices().end())
+    return;
+  throw Usage("flag '--devices': '" + text + "' has '" + name +
+              "' among names, expected names alone, or all, auto or fewest alone; leave out '" +
+              name + "', or the names");
+}
+
+std::string some_levels() { return "2 to " + std::to_string(planner::kMostLevels); }
+
+// A number of levels, which is no word.
+std::int32_t number_of_levels(const Options& options) {
+  const std::string text = options.text_or("levels", "2");
+  if (text.find_first_not_of("0123456789") != std::string::npos)
+    throw Error("flag '--levels': '" + text + "', expected " + some_levels() + ", none or auto");
+  return static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels));
+}
+
+// Returns whether a flag is given; '--levels none' is as if it were not.
+bool is_given(const Options& options, const std::string& flag) {
+  return options.has(flag) && (flag != "levels" || options.text_or(flag, "none") != "none");
+}
+
+// Returns whether a prompt's attention has levels by flags; `auto` included.
+bool has_levels(const Options& options) {
+  return is_given(options, "levels") || options.has("drop");
+}
+
 }  // namespace
 
 WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
@@ -76,6 +107,7 @@ WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
   if (!wanted.fewest) {
     wanted.used.assign(wanted.used.size(), false);
     for (const std::string& name : model::split_list(text)) {
+      check_no_word(text, name, cluster);
       std::vector<bool>::reference used = wanted.used[static_cast<std::size_t>(cluster.find(name))];
       if (used)
         throw Usage("flag '--devices': '" + name + "' is there twice, expected each device once");
@@ -184,7 +216,7 @@ void refuse_sums(const Options& options, const planner::Strategy& strategy) {
                                       "'--decode-ffn auto'");
   if (!strategy.sharding.measures_losses() || options.text_or("sp", "ntp") != "ntp") return;
   for (const std::string flag : {"levels", "drop"}) {
-    if (options.has(flag))
+    if (is_given(options, flag))
       options.refuse({"allreduce"}, std::string(with)
                                         .append(" and '--")
                                         .append(flag)
@@ -197,7 +229,7 @@ void refuse_streaming(const Options& options, const planner::Strategy& strategy)
     options.refuse({"retain", "release"},
                    "with strategy '" + strategy.name + "', which keeps all weights in memory");
   for (const std::string flag : {"levels", "drop", "gather-weights"}) {
-    if (options.has(flag))
+    if (is_given(options, flag))
       options.refuse({"retain", "release"},
                      "with '--" + flag + "', whose weights all stay in memory");
   }
@@ -274,7 +306,7 @@ namespace {
 // Whether what is cut into tiles is what travels at each level.
 bool tiles_are_of_levels(const Options& options, const planner::Strategy& strategy) {
   return strategy.sharding.measures_losses() && options.text_or("sp", "ntp") != "tp" &&
-         (options.has("levels") || options.has("drop"));
+         has_levels(options);
 }
 
 std::vector<std::int32_t> tiles_by_level(const Options& options) {
@@ -299,21 +331,24 @@ std::optional<planner::SparseRequest> sparse_of(const Options& options,
     options.refuse({"levels", "drop", "levels-overlap"},
                    "with strategy '" + strategy.name + "', expected strategy " +
                        planner::strategies_that(&planner::Sharding::exchanges_rows));
-  if (!options.has("levels") && !options.has("drop")) {
+  if (!has_levels(options)) {
     options.refuse({"levels-overlap"}, "without '--levels' or '--drop'");
     return std::nullopt;
   }
-  if (options.text_or("levels", "2") == "auto") {
+  const std::string levels = options.text_or("levels", "2");
+  if (levels == "none")
+    throw Usage("flag '--levels': 'none' with '--drop', which drops rows by level; expected " +
+                some_levels() + ", or leave '--drop' out");
+  if (levels == "auto") {
     options.refuse({"drop", "levels-overlap"}, "with '--levels auto', whose levels drop nothing");
     return std::nullopt;
   }
   std::vector<std::int32_t> tiles{1};
   if (tiles_are_of_levels(options, strategy)) tiles = tiles_by_level(options);
-  return planner::SparseRequest{
-      .levels = static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels)),
-      .drop = options.number_or("drop", 0.0, 0.0, 1.0),
-      .overlap = options.has("levels-overlap"),
-      .tiles = std::move(tiles)};
+  return planner::SparseRequest{.levels = number_of_levels(options),
+                                .drop = options.number_or("drop", 0.0, 0.0, 1.0),
+                                .overlap = options.has("levels-overlap"),
+                                .tiles = std::move(tiles)};
 }
 
 std::optional<planner::DecodeMoves> moves_of(const Options& options,
@@ -322,7 +357,7 @@ std::optional<planner::DecodeMoves> moves_of(const Options& options,
   const std::vector<planner::DecodeMoves> known = strategy.moves();
   if (known.size() == 1)
     options.refuse({"decode-moves"}, with + ", whose caches are not parted by positions");
-  if (strategy.sharding.exchanges_rows() && !options.has("levels") && !options.has("drop"))
+  if (strategy.sharding.exchanges_rows() && !has_levels(options))
     options.refuse(
         {"decode-moves"},
         with + " without '--levels' or '--drop', whose caches lie by heads; give '--levels'");
@@ -397,10 +432,17 @@ planner::SearchEffort::Limits effort_limits(const Options& options) {
 }
 
 void refuse_with_any(const Options& options) {
-  options.refuse({"partition", "allreduce", "tiles", "decode-moves", "decode-ffn", "sp",
-                  "gather-weights", "rounds", "groups", "group-strategy", "levels", "drop",
-                  "levels-overlap", "max-loss", "max-ttft", "loss-model"},
+  options.refuse({"partition", "allreduce", "tiles", "decode-moves", "decode-ffn", "gather-weights",
+                  "rounds", "groups", "group-strategy"},
                  "with strategy 'auto', which chooses it; name a strategy");
+  options.refuse({"sp"},
+                 "with strategy 'auto', which compares both, as csps (ntp) and galaxy (tp); name "
+                 "one of these");
+  const std::string none = "with strategy 'auto', whose plans have no levels; name strategy ";
+  options.refuse({"levels", "drop", "levels-overlap"},
+                 none + planner::strategies_that(&planner::Sharding::exchanges_rows));
+  options.refuse({"max-loss", "max-ttft", "loss-model"},
+                 none + planner::strategies_that(&planner::Sharding::measures_losses));
 }
 
 }  // namespace tandem::cli

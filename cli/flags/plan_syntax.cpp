@@ -119,7 +119,7 @@ Syntax plan_syntax() {
            {"levels", "N",
             "csps, galaxy: levels of near devices; a prompt attends to farther rows at higher "
             "ones; "
-            "auto: none, or two if that is faster [none; 2 with --drop]"},
+            "none; auto: none, or two if that is faster [none; 2 with --drop]"},
            {"drop", "P",
             "csps, galaxy (which computes less and sends as much): the part of rows that level 2 "
             "drops, each farther level keeps half as many; not in the first two layers and the "

@@ -18,6 +18,10 @@ StrategyFlags strategy_flags(const Options& options, const planner::Strategy& ch
   if (!chosen.sharding.splits_layers())
     options.refuse({"rounds", "groups"}, undivided + ", which has no stages to go round");
   if (groups.empty()) options.refuse({"group-strategy"}, "without '--groups'");
+  if (!groups.empty() && rounds(options).value_or(1) > 1)
+    throw Usage("flag '--rounds': " + options.text_or("rounds", "") + " with '--groups " + groups +
+                "', whose stages a step passes once; expected '--rounds 1', or leave '--groups' "
+                "out");
   const std::string of_groups = options.choice_or("group-strategy", "tensor", {"tensor", "galaxy"});
   const bool galaxy_groups = of_groups == planner::kGalaxyGroups;
   const std::optional<planner::DecodeMoves> moves = moves_of(options, chosen);
@@ -66,7 +70,9 @@ StrategyFlags strategy_flags(const Options& options, const planner::Strategy& ch
                    .levels = options.text_or("levels", "none") == "auto",
                    .stages = has_layers && is_auto && !options.has("groups"),
                    .moves = !options.has("decode-moves"),
-                   .sums = any_sums},
+                   .sums = any_sums,
+                   .at_length = true,
+                   .tiles = true},
           .rounds = options.has("rounds") || !has_layers || !groups.empty() ? rounds(options)
                                                                             : std::nullopt,
           .token_ffn = token_ffn_of(options, chosen)};

@@ -100,7 +100,7 @@ BottleneckText bottleneck_text(const planner::Plan& plan, bool of_prompt,
                                const std::optional<Served>& served) {
   const study::ServedWorkload asked = served ? for_prediction(*served) : study::ServedWorkload{};
   const model::Bottleneck found =
-      study::bottleneck_of(plan, study::EvaluatorKind::analytic, served ? &asked : nullptr);
+      study::bottleneck_of(plan, study::EvaluatorKind::simgrid, served ? &asked : nullptr);
   const bool generates = !found.token.empty() && !of_prompt;
   const std::vector<model::Waiting>& waiting = generates ? found.token : found.prompt;
   double total = 0.0;

@@ -43,8 +43,8 @@ struct BottleneckText {
 };
 
 // Describes what the critical path of a new token waits for most, or that of the prompt if
-// `of_prompt` or without new tokens. Links are taken as not shared. `served`: how the only request
-// is; nothing: its prompt is read whole.
+// `of_prompt` or without new tokens, with links shared as in predicted times. `served`: how the
+// only request is; nothing: its prompt is read whole.
 [[nodiscard]] BottleneckText bottleneck_text(const planner::Plan& plan, bool of_prompt,
                                              const std::optional<Served>& served = std::nullopt);
 

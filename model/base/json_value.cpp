@@ -94,6 +94,17 @@ class JsonCheck final : public nlohmann::json_sax<json> {
   std::vector<std::set<std::string>> keys_;  // of each object or array that is open
 };
 
+// Returns what names a number that Python writes and JSON does not have, near `byte` of `text`.
+std::string python_number(std::string_view text, std::size_t byte) {
+  constexpr std::size_t kNear = 9;
+  const std::string_view near = text.substr(byte > kNear ? byte - kNear : 0, 2 * kNear);
+  for (const std::string_view word : {"Infinity", "NaN"}) {
+    if (near.find(word) != std::string_view::npos)
+      return ", where '" + std::string(word) + "' is no number of JSON";
+  }
+  return "";
+}
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const std::string& source,
@@ -116,7 +127,8 @@ nlohmann::json parse_json(std::string_view text, const std::string& source,
         (text.empty() ? ": empty"
          : ended      ? ": it ends too early, after " + std::to_string(text.size()) +
                        (text.size() == 1 ? " byte" : " bytes")
-                 : " at byte " + std::to_string(e.byte) + " of " + std::to_string(text.size())) +
+                 : " at byte " + std::to_string(e.byte) + " of " + std::to_string(text.size()) +
+                       python_number(text, e.byte)) +
         ", expected a JSON object; " + remedy);
   } catch (const json::out_of_range&) {  // a number such as 1e999
     throw Error(source + ": a number beyond the range of a double, expected finite numbers; " +

@@ -25,8 +25,9 @@ namespace tandem::planner {
 // is dense attention in another order, if they save 0.1%. Compares predictions of the objective.
 [[nodiscard]] const Axis& levels_axis();
 
-// What computes a stage of a pipeline, if that is open: one device, or those near one another,
-// which compute prompts as `tensor` or as `galaxy` does. Compares predictions of the objective.
+// What computes a stage of a pipeline, if that is open: one device, those near one another, or, if
+// searched at length, pairs of stages that are joined for as long as that helps. Groups compute
+// prompts as `tensor` or as `galaxy` does. Compares predictions of the objective.
 [[nodiscard]] const Axis& stages_axis();
 
 // What travels for new tokens, if that is open: the values of Strategy::moves() for a prompt whose
@@ -59,6 +60,10 @@ namespace tandem::planner {
 // as far as their messages fit: of all rows or, with sparse attention, of the rows that travel at
 // each level. Compares trials of a few layers.
 [[nodiscard]] const Axis& tiles_axis();
+
+// More numbers of tiles, if they are open: those next to the number that was found, by halves of
+// the distance, for as long as that helps. Compares predictions of the objective, of all layers.
+[[nodiscard]] const Axis& tile_numbers_axis();
 
 // The collectives within the groups of a pipeline.
 // For requests with groups: the requested sums or, for auto, the fastest, first for new tokens,

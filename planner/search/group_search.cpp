@@ -204,9 +204,15 @@ Groups parse_groups(std::string_view text, const model::Cluster& cluster, Device
   return groups;
 }
 
-bool has_near_groups(const model::Cluster& cluster, model::DeviceIndex master) {
-  const Groups groups = parse_groups("auto", cluster, master);
-  return groups.size() > 1 && has_group(groups);
+std::string to_text(const Groups& groups, const model::Cluster& cluster) {
+  std::string text;
+  for (const std::vector<DeviceIndex>& group : groups) {
+    text += text.empty() ? "" : "/";
+    for (const DeviceIndex device : group)
+      text += (device == group.front() ? "" : ",") +
+              cluster.devices()[static_cast<std::size_t>(device)].name;
+  }
+  return text;
 }
 
 bool has_group(const Groups& groups) {

@@ -2,6 +2,7 @@
 
 // Pipelines whose stages are groups of devices: the members and the layers of each group.
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,9 +20,8 @@ using Groups = std::vector<std::vector<model::DeviceIndex>>;
 [[nodiscard]] Groups parse_groups(std::string_view text, const model::Cluster& cluster,
                                   model::DeviceIndex master);
 
-// Returns whether some devices are nearer to one another than to the rest: groups "auto" are
-// several, one of them of several devices.
-[[nodiscard]] bool has_near_groups(const model::Cluster& cluster, model::DeviceIndex master);
+// Returns the text of `groups` that parse_groups() reads: "a,b/c,d".
+[[nodiscard]] std::string to_text(const Groups& groups, const model::Cluster& cluster);
 
 // Returns whether a group has several devices.
 [[nodiscard]] bool has_group(const Groups& groups);

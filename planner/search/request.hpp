@@ -47,6 +47,9 @@ struct OpenAxes {
   bool stages = false;  // `groups` and `group_strategy`; closed if groups are given
   bool moves = false;   // `decode_moves`
   bool sums = false;    // `allreduce`
+  // More values of stages and, if weights stream, of sums, which take long to search.
+  bool at_length = false;
+  bool tiles = false;  // more numbers of tiles than tiles_axis() has, if `tiles` is open
 };
 
 struct Request {

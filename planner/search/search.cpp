@@ -13,16 +13,16 @@ namespace {
 
 // Outermost first. An axis that edits made plans is above those whose plans it edits.
 std::span<const Axis* const> all_axes() {
-  static const std::array axes{&parts_axis(),      &levels_axis(), &stages_axis(), &moves_axis(),
-                               &usual_sums_axis(), &wire_axis(),   &cache_axis(),  &head_axis(),
-                               &token_ffn_axis(),  &phase_axis(),  &tiles_axis(),  &group_axis(),
-                               &rounds_axis(),     &sums_axis()};
+  static const std::array axes{&parts_axis(), &tile_numbers_axis(), &levels_axis(), &stages_axis(),
+                               &moves_axis(), &usual_sums_axis(),   &wire_axis(),   &cache_axis(),
+                               &head_axis(),  &token_ffn_axis(),    &phase_axis(),  &tiles_axis(),
+                               &group_axis(), &rounds_axis(),       &sums_axis()};
   return axes;
 }
 
 }  // namespace
 
-Axes outer_axes() { return all_axes().first(5); }
+Axes outer_axes() { return all_axes().first(6); }
 
 Found find_plan(const Request& request) {
   check_request(request);

@@ -6,7 +6,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -17,8 +19,11 @@
 #include "planner/search/device_choice.hpp"
 #include "planner/search/search.hpp"
 #include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/stages.hpp"
+#include "sim/platform/platform.hpp"
 #include "sim/replay/replay.hpp"
 #include "tests/model/model_fixtures.hpp"
+#include "tests/support/source_tree.hpp"
 
 namespace tandem::study::one_strategy_test {
 namespace {
@@ -35,7 +40,8 @@ Question question_for(const std::string& strategy) {
                   .workload = {.prompt_tokens = 48, .new_tokens = 4}};
   request.window.blocks.reset();
   const planner::Sharding& sharding = planner::find_strategy(strategy).sharding;
-  request.open_axes = {.parts = true, .stages = true, .moves = true, .sums = true};
+  request.open_axes = {
+      .parts = true, .stages = true, .moves = true, .sums = true, .at_length = true, .tiles = true};
   if (sharding.splits_layers()) request.rounds.reset();
   if (sharding.shares_token_ffn()) request.token_ffn = planner::TokenFfn::automatic;
   return {.request = std::move(request),
@@ -90,6 +96,63 @@ TEST_CASE("study/one strategy: what is open is no slower than what is usual, or 
     equal.request.partition = "equal";
     equal.request.open_axes.stages = false;
     at_most(equal);
+  }
+}
+
+// The three devices of flat3, of which none but the first has room for a whole layer's messages.
+TEST_CASE("study/one strategy: a pipeline that fits as one group only has a plan") {
+  Question question = question_for("pipeline");
+  Request& request = question.request;
+  request.model = model::test::named_model("tinyllama-1.1b");
+  request.model.formats = model::WeightFormats(model::WeightFormat::q8_0);
+  request.cluster =
+      sim::read_platform(testing::in_sources("scenarios/platforms/flat3.xml").string()).cluster;
+  request.workload = {.prompt_tokens = 32, .new_tokens = 8};
+  request.wire = model::WireFormat::bf16;
+  request.model.cache = model::CacheFormat::f16;
+  Question single = question;
+  single.request.open_axes.stages = false;
+  REQUIRE(std::holds_alternative<planner::Infeasible>(plan_strategy(single)));
+  const Contender found = planned(question);
+  CHECK(planner::group_names(found.plan) == "laptop,mini-pc,board");
+  for (const std::string_view prompts : {std::string_view(), planner::kGalaxyGroups}) {
+    Question grouped = single;
+    grouped.request.groups = "auto";
+    grouped.request.group_strategy = prompts;
+    grouped.request.allreduce = prompts.empty() ? "star" : "ring,star";
+    grouped.request.rounds = 1;
+    CHECK(found.seconds <= planned(grouped).seconds * (1.0 + 1e-3));
+  }
+}
+
+TEST_CASE("study/one strategy: devices that are far from one another are joined where that helps") {
+  // No device is nearer to one than to another, so that groups "auto" are all of them.
+  Question question = question_for("pipeline");
+  question.request.cluster = model::test::star(3, model::Seconds{1e-6}, model::BytesPerSecond{1e9});
+  const double open = planned(question).seconds;
+  for (const char* const groups : {"d0,d1/d2", "d0,d2/d1", "d1,d2/d0", "d0,d1,d2"}) {
+    CAPTURE(groups);
+    Question named = question;
+    named.request.open_axes.stages = false;
+    named.request.groups = groups;
+    named.request.allreduce = planner::kAutoAllreduce;
+    named.request.rounds = 1;
+    CHECK(open <= planned(named).seconds * (1.0 + 1e-3));
+  }
+}
+
+TEST_CASE("study/one strategy: no number of tiles is better than the one that is found") {
+  for (const char* const strategy : {"csps", "galaxy"}) {
+    CAPTURE(strategy);
+    Question question = question_for(strategy);
+    question.request.objective = planner::Objective::ttft;
+    const double open = planned(question).seconds;
+    for (const std::int32_t tiles : {0, 1, 2, 3, 4, 6, 8}) {
+      CAPTURE(tiles);
+      Question named = question;
+      named.request.tiles = tiles;
+      CHECK(open <= planned(named).seconds * (1.0 + 1e-3));
+    }
   }
 }
 

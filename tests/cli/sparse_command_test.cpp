@@ -227,12 +227,19 @@ TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
   refused("galaxy", {"--drop", "0.5", "--window", "2"}, 1, "'--window all'");
   refused("galaxy", {"--drop", "0.5", "--samples", "2"}, 1, "leave out '--workload'");
   refused("galaxy", {"--levels", "5"}, 1, "the network tells");
-  refused("auto", {"--drop", "0.5"}, 2, "name a strategy");
+  refused("auto", {"--drop", "0.5"}, 2, "name strategy 'galaxy' or 'csps'");
+  refused("auto", {"--levels", "2"}, 2, "'auto', whose plans have no levels; name strategy");
+  refused("auto", {"--max-loss", "0.1"}, 2, "name strategy 'csps'");
+  refused("auto", {"--sp", "tp"}, 2, "compares both");
+  refused("csps", {"--levels", "auto", "--max-loss", "0.1"}, 2,
+          "'auto' with '--max-loss', which chooses them; expected a number");
+  refused("csps", {"--levels", "none", "--drop", "0.5"}, 2, "or leave '--drop' out");
+  refused("csps", {"--levels", "two"}, 1, "'two', expected 2 to 8, none or auto");
   refused("csps", {"--sp", "auto", "--drop", "0.5"}, 2, "expected ntp or tp");
   refused("csps", {"--sp", "tp", "--max-loss", "0.1"}, 2, "expected ntp");
   refused("csps", {"--sp", "tp", "--drop", "0.5", "--decode-moves", "migrate"}, 2, "expected ntp");
   refused("tensor", {"--levels-overlap"}, 2, "expected strategy 'galaxy' or 'csps'");
-  refused("auto", {"--levels-overlap"}, 2, "name a strategy");
+  refused("auto", {"--levels-overlap"}, 2, "name strategy");
   refused("csps", {"--levels-overlap"}, 2, "without '--levels' or '--drop'");
   refused("csps", {"--sp", "auto", "--levels-overlap"}, 2, "expected ntp");
   refused("csps", {"--levels", "1"}, 1, "--levels: '1' is not");

@@ -121,6 +121,28 @@ TEST_CASE("study/free changes: each takes what a plan that is asked for it takes
     CHECK(*change->seconds <= changes.unchanged_s * (1.0 - kWorthSaying));
 }
 
+TEST_CASE("study/free changes: levels are offered where rows are exchanged, with their price") {
+  for (const char* const strategy : {"csps", "galaxy", "tensor"}) {
+    CAPTURE(strategy);
+    planner::Request request = request_for(home4(), strategy);
+    request.model = request.model.first_layers(2);
+    const FreeChanges changes = asked(planned(request));
+    const auto levels = std::ranges::find(changes.tried, "levels", &FreeChange::kind);
+    if (request.strategy == "tensor") {
+      CHECK(levels == changes.tried.end());
+      continue;
+    }
+    REQUIRE(levels != changes.tried.end());
+    CHECK(levels->price == Price::generality);
+    CHECK(value_of(*levels, "levels") == "2");
+    REQUIRE(levels->seconds.has_value());
+    planner::Request changed = request;
+    changed.sparse = planner::SparseRequest{.levels = 2};
+    changed.open_axes.moves = true;
+    CHECK(std::abs(*levels->seconds / request_s(planned(changed)) - 1.0) < 1e-9);
+  }
+}
+
 TEST_CASE("study/free changes: of equal devices one is left out, and tried as master") {
   const model::Cluster near = with_links(model::test::star(4), [](model::Link& link) {
     link.bandwidth = model::BytesPerSecond{1e8};

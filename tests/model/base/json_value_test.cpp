@@ -31,6 +31,9 @@ TEST_CASE("model/json: each fault of a text has its message") {
            {"", "t: not JSON: empty, expected a JSON object; r"},
            {"{", "t: not JSON: it ends too early, after 1 byte, expected a JSON object; r"},
            {R"({"a": x})", "t: not JSON at byte 7 of 8, expected a JSON object; r"},
+           {R"({"a": [0.0, Infinity]})",
+            "t: not JSON at byte 13 of 22, where 'Infinity' is no number of JSON, expected a JSON "
+            "object; r"},
            {R"({"a": 1} 2)", "t: not JSON at byte 10 of 10, expected a JSON object; r"},
            {"[1]", "t: the document is an array of 1, expected a JSON object; r"},
            {R"({"a": 1e999})",
