@@ -115,19 +115,20 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   known.push_back(kAutoStrategy);
   const std::string strategy = options.choice_or("strategy", kAutoStrategy, known);
   const bool any = strategy == kAutoStrategy;
-  planner::SearchEffort::Limits limits;
   if (any) refuse_with_any(options);
-  if (any || options.text_or("devices", "all") == "auto") {
-    limits = effort_limits(options);
-  } else {
-    options.refuse({"seconds", "evaluations"}, "with strategy '" + strategy +
-                                                   "' on given devices, which is searched to the "
-                                                   "end; give '--devices auto'");
-  }
   const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
   const StrategyFlags flags = strategy_flags(options, chosen, strategy);
   const std::optional<Bounded> bounded = bounded_of(options, chosen, find_weights(model_name));
   check_files(options, platform, model_name, bounded, show);
+  planner::SearchEffort::Limits limits;
+  if (bounded || flags.sp == "auto" || !flags.moves ||
+      options.text_or("devices", "all") == "fewest") {
+    options.refuse({"seconds", "evaluations"},
+                   "with '--max-loss', '--sp auto', '--decode-moves auto' or '--devices fewest', "
+                   "which search to the end");
+  } else {
+    limits = effort_limits(options);
+  }
   model::Transformer transformer = load_model(model_name);
   const auto cache = given_cache_type(options);
   transformer.cache = cache.value_or(model::CacheFormat::f32);
@@ -258,9 +259,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                        .chose_master = !options.has("master"),
                        .limits = limits};
   if (!any && served) asked_plan.question.served->policy = served->policy;
-  if (devices.searched && tries_changes)
-    limits = without_free_changes(limits, may_have_replicas(asked_plan));
-  if (devices.searched && !scenario.shares.empty()) limits = without_cap_cost(limits);
+  if (tries_changes) limits = without_free_changes(limits, may_have_replicas(asked_plan));
+  if (!scenario.shares.empty()) limits = without_cap_cost(limits);
   if (any) check_streaming_of_any(options, request);
 
   std::optional<study::Choice> choice;
@@ -268,14 +268,14 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   std::optional<DropAnswer> drop;
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
   std::optional<planner::DecodeChoice> of_moves;
-  std::vector<planner::PlanDecision> decisions;
+  std::optional<OneSearch> search;
   const auto answer_for = [&](const planner::Request& asked) {
     if (devices.searched)
       return answer_of_any(options, asked, formats, reading, served, limits, choice);
     if (flags.sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
     if (!flags.moves) return answer_of(of_moves.emplace(planner::choose_moves(asked)));
     if (loss) return answer_within(asked, *loss, *bounded, drop);
-    return answer_to(asked, reading, served, &decisions);
+    return answer_to(options, asked, reading, served, limits, &search.emplace());
   };
   std::optional<planner::FewestDevices> few;
   const auto as_fitted = [&] {
@@ -303,10 +303,14 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (served) file.service = service_of(options, *served, show.file);
   if (choice && !choice->to_the_end)
     file.search = planner::SearchCut{.evaluations = choice->evaluations};
+  if (search && !search->to_the_end)
+    file.search = planner::SearchCut{.evaluations = search->evaluations};
   if (fitted && fitted->interrupted)
     file.search = planner::SearchCut{.evaluations = fitted->checks};
   file.shares = shares_of(plan, scenario.shares);
-  file.decisions = choice ? decisions_of(*choice) : std::move(decisions);
+  file.decisions = choice   ? decisions_of(*choice)
+                   : search ? search->decisions
+                            : std::vector<planner::PlanDecision>();
   const std::string json = planner::to_json(file);
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
@@ -314,6 +318,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const std::string outdated =
       planner::outdated_remark(request.cluster, request.profiles, exec::kernels_here());
   if (!outdated.empty() && !show.quiet) std::cerr << "tandem plan: " << outdated << '\n';
+  if (search && !search->to_the_end && !show.quiet)
+    std::cerr << "tandem plan: " << cut_remark(*search) << '\n';
   if (drop && !show.quiet) {
     for (const std::string& remark : drop->remarks) std::cerr << "tandem plan: " << remark << '\n';
   }
@@ -323,12 +329,15 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                       study::is_one_in_chunks(for_prediction(*served));
   if (!file.shares.empty() && is_one && (show.json || show.table()))
     cap = cap_cost(options, scenario, request, file,
-                   {.limits = devices.searched ? std::optional(limits) : std::nullopt,
+                   {.limits = limits,
+                    .any = devices.searched,
                     .reading = reading,
                     .chunk = served ? served->chunk : 0});
   const model::Result predicted = prints ? predicted_times(plan, served) : model::Result();
   std::optional<study::FreeChanges> free;
-  if (tries_changes && !(choice && choice->interrupted))
+  if (choice) asked_plan.spent_s = choice->elapsed_s;
+  if (search) asked_plan.spent_s = search->elapsed_s;
+  if (tries_changes && !(choice && choice->interrupted) && !(search && search->interrupted))
     free = free_changes_of(options, asked_plan, plan, choice, predicted);
   const Found found{.file = file,
                     .served = served,
