@@ -179,7 +179,7 @@ Choice choose(const Question& question) {
     if (std::ranges::find(first, one) == first.end()) others.push_back(one);
   }
   for_each(others, effort, threads, [all = least()](StrategySearch& one) { one.descend(all); });
-  for (StrategySearch* const one : possible) one->line_up(least());
+  for_each(possible, effort, threads, [all = least()](StrategySearch& one) { one.line_up(all); });
   plan_lines(possible, effort, threads);
   for_each(possible, effort, threads, [](StrategySearch& one) { one.settle(); });
   for_each(possible, effort, threads, [all = least()](StrategySearch& one) { one.gather(all); });
