@@ -5,11 +5,27 @@
 
 #include "advice/refined_settings.hpp"
 #include "advice/settings.hpp"
+#include "model/base/error.hpp"
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::study {
+namespace {
+
+// Returns the setting of a first plan, within seconds if there may be one. Without one, planning in
+// full finds the reason.
+std::optional<Setting> rough_plan(Answers& answers, Setting setting) {
+  setting.thorough = false;
+  try {
+    if (answers(setting).contender) return setting;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::variant<Contender, planner::Infeasible> plan_strategy(const Question& question) {
   planner::SearchEffort unlimited;
@@ -25,8 +41,11 @@ std::variant<Contender, planner::Infeasible> plan_strategy(const Question& quest
                         .used = std::vector<bool>(request.cluster.devices().size(), true),
                         .master = planner::master_of(request),
                         .thorough = true};
+  std::optional<Setting> rough;
+  if (question.effort != nullptr) rough = rough_plan(answers, setting);
   Setting best = setting;
   const Answer first = answers(setting);
+  if (rough && answers.seconds(*rough) < answers.seconds(best) * planner::kBetter) best = *rough;
   const auto consider = [&](const std::optional<Setting>& other) {
     if (!other || planner::search_ended()) return;
     if (answers.seconds(*other) < answers.seconds(best) * planner::kBetter) best = *other;
@@ -34,6 +53,7 @@ std::variant<Contender, planner::Infeasible> plan_strategy(const Question& quest
   consider(gathered(answers, asked, setting, answers.seconds(best)));
   if (first.contender) consider(for_tiles(asked, best, first.contender->plan.tiles));
   consider(refined(asked, best, first.contender && first.contender->plan.streams()));
+  if (planner::search_ended()) best = answers.fastest().value_or(best);
   const Answer& answer = answers(best);
   if (!answer.contender) return planner::Infeasible{answer.reason};
   return *answer.contender;

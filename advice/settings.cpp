@@ -81,7 +81,8 @@ Request Answers::request_of(const Setting& setting) const {
   if (question_->served) request.open_axes.levels = false;  // whose plans serve one request
   if (!setting.thorough) {
     request.open = {};
-    request.open_axes = {};
+    // Where keys and values lie on several devices, all else depends on what travels.
+    request.open_axes = {.moves = request.open_axes.moves};
   }
   return planner::for_devices(std::move(request), setting.used);
 }

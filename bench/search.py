@@ -1,75 +1,107 @@
 #!/usr/bin/env python3
-"""How good the answer of `tandem plan --strategy auto` is after 2 s, 10 s and to the end, and how long that takes.
+"""How soon `tandem plan` has a first plan and its last one, and how good that is.
 
-    search.py --tandem build/release/bin/tandem [--limits 2,10,0] [--case NAME] [--timeout 900]
+    search.py --tandem build/release/bin/tandem [--seconds 10] [--case WORD] [--timeout 600] [--out search.csv]
 
-Prints one row a case and limit: wall and processor time, evaluations, the predicted objective, how much longer that is
-than the best of the case's rows, and how much could be gained by the bound (docs/explanation/search.md).
+One row a question, as CSV: wall and processor seconds to the first plan (of a search that may take a millisecond: it
+ends with the first plan) and within the limit, the predicted objective then, and that over the reference: the plan of
+--seconds 0 or, if that takes longer than --timeout, of six times the limit. `bound_gap`: what could be gained by the
+lower bound (docs/explanation/search.md). Processor seconds are those to compare on a machine with other work.
 """
 
 import argparse
+import csv
 import json
-import os
 import resource
 import subprocess
+import sys
 import tempfile
 import time
 
 CASES = {
-    "klonet8-70b": "--platform klonet8 --model llama-3.1-70b --dtype q4_k_m --prompt-tokens 256 --new-tokens 128",
-    "shelf4-gemma": "--platform shelf4 --model gemma-3-1b --dtype f16 --prompt-tokens 200 --new-tokens 32 --objective ttft",
-    "a100-8x8-70b": "--platform a100-8x8 --model llama-3.1-70b --dtype f16",
     "home4-tinyllama": "--platform home4 --model tinyllama-1.1b --dtype q4_0 --prompt-tokens 512 --new-tokens 128",
+    "home4-8b": "--platform home4 --model llama-3.1-8b --dtype q4_k_m --prompt-tokens 2000 --new-tokens 16",
+    "klonet8-70b": "--platform klonet8 --model llama-3.1-70b --dtype q4_k_m --prompt-tokens 256 --new-tokens 128",
+    "klonet8-8b-ttft": "--platform klonet8 --model llama-3.1-8b --dtype q4_0 --prompt-tokens 4000 --new-tokens 8 --objective ttft",
+    "laptops4-gemma": "--platform laptops4 --model gemma-3-1b --dtype q8_0 --prompt-tokens 1000 --new-tokens 100",
+    "laptops4-8b": "--platform laptops4 --model llama-3.1-8b --dtype q8_0",
+    "shelf4-8b": "--platform shelf4 --model llama-3.1-8b --dtype q4_0",
+    "shelf4-gemma": "--platform shelf4 --model gemma-3-1b --dtype f16 --prompt-tokens 200 --new-tokens 32 --objective ttft",
+    "four-boxes-8b": "--platform four-boxes --model llama-3.1-8b --dtype q4_0",
+    "four-boxes-70b": "--platform four-boxes --model llama-3.1-70b --dtype q4_k_m",
+    "four-boxes-70b-csps": "--platform four-boxes --model llama-3.1-70b --dtype q4_k_m --strategy csps",
+    "raspberry-pi-tinyllama": "--platform raspberry-pi-5x4 --model tinyllama-1.1b --dtype q4_0 --prompt-tokens 128 --new-tokens 64",
+    "a100-8x8-70b": "--platform a100-8x8 --model llama-3.1-70b --dtype f16",
+    "a100-8x8-405b": "--platform a100-8x8 --model llama-3.1-405b --dtype q8_0",
 }
 
 
 def measured(tandem, words, seconds, timeout):
+    """Wall and processor seconds, and the answer; nothing after `timeout`."""
     with tempfile.TemporaryDirectory() as folder:
-        plan = f"{folder}/plan.json"
-        command = [tandem, "plan", *words.split(), "--seconds", seconds, "--json", "--out", plan]
-        return timed(command, timeout)
+        command = [tandem, "plan", *words.split(), "--seconds", str(seconds), "--json", "--quiet", "--out", f"{folder}/plan.json"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        start = time.monotonic()
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        wall = time.monotonic() - start
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        sys.exit(f"search.py: {' '.join(command)}: {(done.stderr or done.stdout).strip()}")
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, json.loads(done.stdout)
 
 
-def timed(command, timeout):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    start = time.monotonic()
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        return None
-    wall = time.monotonic() - start
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return wall, processor, json.loads(done.stdout)["choice"]
+def predicted(answer):
+    choice = answer.get("choice")
+    if not choice:
+        return answer["predicted"]["request_s"], None
+    return choice["contenders"][0][{"ttft": "ttft_s"}.get(choice["objective"], "request_s")], choice["lower_bound_s"]
+
+
+def row_of(tandem, name, arguments):
+    words = CASES[name]
+    row = {"question": name}
+    first = measured(tandem, words, 0.001, arguments.timeout)
+    if first:
+        row |= {"first_s": f"{first[0]:.2f}", "first_cpu_s": f"{first[1]:.2f}"}
+    last = measured(tandem, words, arguments.seconds, arguments.timeout)
+    if not last:
+        return row
+    seconds, bound = predicted(last[2])
+    row |= {"final_s": f"{last[0]:.2f}", "final_cpu_s": f"{last[1]:.2f}", "strategy": last[2]["strategy"], "predicted_s": f"{seconds:.6g}"}
+    if bound:
+        row["bound_gap"] = f"{1 - bound / seconds:.3f}"
+    reference, kind = measured(tandem, words, 0, arguments.timeout), "to the end"
+    if not reference:
+        reference, kind = measured(tandem, words, 6 * arguments.seconds, 2 * arguments.timeout), "6 x"
+    if reference:
+        row |= {"reference": kind, "reference_cpu_s": f"{reference[1]:.2f}", "over_reference": f"{seconds / predicted(reference[2])[0]:.4f}"}
+    return row
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tandem", required=True)
-    parser.add_argument("--limits", default="2,10,0", help="seconds; 0: to the end")
-    parser.add_argument("--case", choices=CASES, action="append")
-    parser.add_argument("--timeout", type=float, default=900.0, help="seconds of a search to the end")
+    parser.add_argument("--seconds", type=float, default=10.0, help="the limit")
+    parser.add_argument("--case", default="", help="questions with this word alone")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds of one search")
+    parser.add_argument("--out", help="write the rows there, too")
     arguments = parser.parse_args()
-    print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
-    print(f"{'case':16} {'limit':>5} {'wall_s':>7} {'cpu_s':>7} {'evaluations':>11} {'strategy':9} {'best_s':>9} {'behind':>7} {'gain':>5}")
-    for name in arguments.case or CASES:
-        rows = []
-        for limit in arguments.limits.split(","):
-            found = measured(arguments.tandem, CASES[name], limit, arguments.timeout)
-            rows.append((limit, found))
-        objective = {"request": "request_s", "ttft": "ttft_s"}
-        bests = [found[2]["contenders"][0][objective[found[2]["objective"]]] for _, found in rows if found]
-        for limit, found in rows:
-            if not found:
-                print(f"{name:16} {limit:>5} more than {arguments.timeout:.0f} s")
-                continue
-            wall, processor, choice = found
-            best = choice["contenders"][0]
-            seconds = best[objective[choice["objective"]]]
-            bound = choice["lower_bound_s"]
-            gain = f"{100 * (1 - bound / seconds):.0f}%" if bound else "-"
-            print(f"{name:16} {limit:>5} {wall:7.1f} {processor:7.1f} {choice['evaluations']:11} {best['strategy']:9} "
-                  f"{seconds:9.4g} {100 * (seconds / min(bests) - 1):6.1f}% {gain:>5}", flush=True)
+    columns = ["question", "first_s", "first_cpu_s", "final_s", "final_cpu_s", "strategy", "predicted_s", "over_reference", "reference",
+               "reference_cpu_s", "bound_gap"]
+    files = [sys.stdout] + ([open(arguments.out, "w", encoding="utf-8", newline="")] if arguments.out else [])
+    writers = [csv.DictWriter(file, columns, restval="", lineterminator="\n") for file in files]
+    for writer in writers:
+        writer.writeheader()
+    for name in CASES:
+        if arguments.case not in name:
+            continue
+        row = row_of(arguments.tandem, name, arguments)
+        for file, writer in zip(files, writers):
+            writer.writerow(row)
+            file.flush()
 
 
 if __name__ == "__main__":

@@ -98,9 +98,10 @@ CapCost cap_cost(const Options& options, const sim::Platform& scenario, const Re
       std::min(cost.seconds, time_of(on_whole_devices(plan, whole, scenario), search.chunk));
   std::optional<Served> served;
   std::optional<study::Choice> choice;
-  const Answer other = search.limits ? answer_of_any(options, whole, {}, search.reading, served,
-                                                     quarter(*search.limits), choice)
-                                     : answer_to(whole, search.reading, served);
+  const planner::SearchEffort::Limits limits = quarter(search.limits);
+  const Answer other =
+      search.any ? answer_of_any(options, whole, {}, search.reading, served, limits, choice)
+                 : answer_to(options, whole, search.reading, served, limits);
   if (const auto* const found = std::get_if<Plan>(&other))
     cost.uncapped_s = std::min(cost.uncapped_s, time_of(*found, served ? served->chunk : 0));
   return cost;

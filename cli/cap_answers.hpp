@@ -30,7 +30,8 @@ struct CapCost {
 
 // How the time of a plan and of the best one without shares is found.
 struct CapSearch {
-  std::optional<planner::SearchEffort::Limits> limits{};  // of a search of all strategies
+  planner::SearchEffort::Limits limits{};
+  bool any = false;  // a search of devices, too, or of all strategies
   study::PromptReading reading{};
   std::int64_t chunk = 0;  // of the plan's prompt; 0: whole
 };
@@ -43,8 +44,8 @@ struct CapSearch {
 [[nodiscard]] planner::SearchEffort::Limits without_cap_cost(planner::SearchEffort::Limits limits);
 
 // Returns what the shares of `file` cost: its plan's time beside the less of that of the same plan
-// on whole devices, and of the plan that a search finds for these. `request` is the file's. With
-// `limits` the search is for any strategy, with a quarter of them; else to the end.
+// on whole devices, and of the plan that a search finds for these. `request` is the file's. The
+// search has a quarter of `limits`.
 [[nodiscard]] CapCost cap_cost(const Options& options, const sim::Platform& scenario,
                                const planner::Request& request, const planner::PlanFile& file,
                                const CapSearch& search);

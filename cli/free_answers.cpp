@@ -13,12 +13,12 @@ namespace {
 
 constexpr double kUsualSeconds = 10.0;
 
-planner::SearchEffort::Limits limits_of(const AskedPlan& asked,
-                                        const std::optional<study::Choice>& choice) {
-  if (!choice) return {.seconds = kUsualSeconds};
+planner::SearchEffort::Limits limits_of(const AskedPlan& asked) {
+  const bool to_the_end = !asked.limits.seconds && !asked.limits.evaluations;
+  if (!asked.spent_s || (!asked.searched && to_the_end)) return {.seconds = kUsualSeconds};
   planner::SearchEffort::Limits limits = asked.limits;
   if (limits.seconds)
-    limits.seconds = std::max(*limits.seconds - choice->elapsed_s, *limits.seconds / 10.0);
+    limits.seconds = std::max(*limits.seconds - *asked.spent_s, *limits.seconds / 10.0);
   if (limits.evaluations) limits.evaluations = std::max<std::int64_t>(1, *limits.evaluations / 4);
   return limits;
 }
@@ -90,7 +90,7 @@ study::FreeChanges free_changes_of(const Options& options, const AskedPlan& aske
           [objective](const planner::Plan& one, const study::ServedWorkload* of) {
             return planner::service_time(study::predict_fairly(one, of), objective);
           },
-      .limits = limits_of(asked, choice)};
+      .limits = limits_of(asked)};
   for (const std::string& name : question.named) {
     const auto& devices = plan.cluster.devices();
     if (std::ranges::find(devices, name, &model::Device::name) == devices.end()) return {};

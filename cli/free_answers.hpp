@@ -24,7 +24,8 @@ struct AskedPlan {
   bool searched = false;     // devices
   bool any_moves = false;    // of new tokens' keys and values
   bool chose_master = false;
-  planner::SearchEffort::Limits limits{};  // of the whole command; `searched` alone
+  planner::SearchEffort::Limits limits{};  // of the whole command
+  std::optional<double> spent_s{};         // of them, by the search for the plan
 };
 
 // Returns whether replicas are among the changes: of many requests, for their throughput.

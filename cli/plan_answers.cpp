@@ -12,6 +12,7 @@
 #include "cli/views/interruption.hpp"
 #include "cli/views/progress_view.hpp"
 #include "model/base/error.hpp"
+#include "model/base/text_table.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/search/drop_search.hpp"
 #include "planner/serving/chunk_search.hpp"
@@ -50,17 +51,47 @@ std::vector<planner::PlanDecision> decisions_of(const study::Choice& choice) {
   return all;
 }
 
-Answer answer_to(const planner::Request& request, const study::PromptReading& reading,
-                 std::optional<Served>& served, std::vector<planner::PlanDecision>* decisions) {
-  study::Question question{.request = request, .prompt = reading};
+std::string cut_remark(const OneSearch& search) {
+  std::string axes;
+  for (const std::string& axis : search.cut) axes += (axes.empty() ? "" : ", ") + axis;
+  return "stopped after " + std::to_string(search.evaluations) + " evaluations in " +
+         model::fixed(search.elapsed_s, 1) + " s" +
+         (axes.empty() ? "" : "; not searched to the end: " + axes) +
+         "; a better plan may be found with --seconds 0, which searches to the end";
+}
+
+Answer answer_to(const Options& options, const planner::Request& request,
+                 const study::PromptReading& reading, std::optional<Served>& served,
+                 const planner::SearchEffort::Limits& limits, OneSearch* search) {
+  planner::SearchEffort effort(limits);
+  BestSoFarLine line(!options.has("quiet"));
+  study::Question question{.request = request, .prompt = reading, .effort = &effort};
+  question.progress = [&](const study::BestSoFar& best) { line.show(best, effort.seconds()); };
   if (served) {
     question.served = for_prediction(*served);
     question.best_chunk = served->best_chunk;
   }
-  auto made = study::plan_strategy(question);
-  if (auto* const no = std::get_if<planner::Infeasible>(&made)) return std::move(*no);
+  std::variant<study::Contender, planner::Infeasible> made{planner::Infeasible{}};
+  {
+    const Interruption interruption([&](const std::string&) { effort.interrupt(); }, {},
+                                    std::chrono::seconds(10));
+    made = study::plan_strategy(question);
+  }
+  if (auto* const no = std::get_if<planner::Infeasible>(&made)) {
+    if (effort.interrupted()) throw Error("interrupted before a first plan was found");
+    return std::move(*no);
+  }
   auto& found = std::get<study::Contender>(made);
-  if (decisions != nullptr) *decisions = recorded(found.decisions);
+  if (search != nullptr) {
+    *search = {.decisions = recorded(found.decisions),
+               .evaluations = effort.evaluations(),
+               .elapsed_s = effort.seconds(),
+               .to_the_end = !effort.ended(),
+               .interrupted = effort.interrupted()};
+    for (const planner::Decision& one : found.decisions) {
+      if (one.is_cut) search->cut.emplace_back(one.axis);
+    }
+  }
   if (served) {
     served->chunk = found.chunk;
   } else if (found.chunk > 0) {

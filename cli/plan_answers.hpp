@@ -2,7 +2,9 @@
 
 // What `tandem plan` searches: one function for each question that its flags can ask.
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -23,12 +25,26 @@ namespace tandem::cli {
 
 using Answer = std::variant<planner::Plan, planner::Infeasible>;
 
-// The plan of one strategy, for `served`, whose chunk is set to the one found, or for one request
-// that is read so; `served` is set to it if that is in chunks.
-// `decisions` is set to those of the search, if it is not null.
-[[nodiscard]] Answer answer_to(const planner::Request& request, const study::PromptReading& reading,
-                               std::optional<Served>& served,
-                               std::vector<planner::PlanDecision>* decisions = nullptr);
+// How the search for the plan of one strategy went.
+struct OneSearch {
+  std::vector<planner::PlanDecision> decisions{};
+  std::vector<std::string> cut{};  // axes that were not searched to the end
+  std::int64_t evaluations = 0;
+  double elapsed_s = 0.0;
+  bool to_the_end = true;
+  bool interrupted = false;
+};
+
+// Returns what a search that was cut left out.
+[[nodiscard]] std::string cut_remark(const OneSearch& search);
+
+// The plan of one strategy within `limits`, for `served`, whose chunk is set to the one found, or
+// for one request that is read so; `served` is set to it if that is in chunks. `search`, if it is
+// not null, is set to how it went. Progress and Ctrl-C as answer_of_any has them.
+[[nodiscard]] Answer answer_to(const Options& options, const planner::Request& request,
+                               const study::PromptReading& reading, std::optional<Served>& served,
+                               const planner::SearchEffort::Limits& limits,
+                               OneSearch* search = nullptr);
 
 // Returns what led to the first contender, for its plan file: strategy, devices, and the axes of
 // both.

@@ -26,11 +26,11 @@
 #include "cli/flags/workload_flags.hpp"
 #include "cli/free_answers.hpp"
 #include "cli/plan_answers.hpp"
-#include "cli/plan_question.hpp"
 #include "cli/plan_report.hpp"
 #include "cli/replica_answers.hpp"
 #include "cli/views/next_commands.hpp"
 #include "cli/views/predicted_view.hpp"
+#include "cli/wanted_plan.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "planner/plan/outdated_profiles.hpp"
 #include "planner/search/default_types.hpp"
@@ -51,7 +51,11 @@ struct PlanSearch {
   std::optional<planner::DecodeChoice> of_moves{};
   std::optional<MeasuredLoss> loss{};
   std::optional<DropAnswer> drop{};
-  std::vector<planner::PlanDecision> decisions{};
+  std::optional<OneSearch> one{};  // of one strategy
+  // Returns whether Ctrl-C ended the search.
+  [[nodiscard]] bool interrupted() const {
+    return (choice && choice->interrupted) || (one && one->interrupted);
+  }
 };
 
 // Weights stream only where memory lacks, so a plan for one device shows before the search that
@@ -71,13 +75,13 @@ void check_streaming_of_any(const Options& options, planner::Request request) {
     static_cast<void>(check_streaming(options, *plan));
 }
 
-study::Question asked_of(const Options& options, const PlanQuestion& question) {
+study::Question asked_of(const Options& options, const WantedPlan& question) {
   return question_of(options, question.request, question.formats, question.reading,
                      question.served);
 }
 
 // Turns the question round (`--fit`). `question` becomes that at the point that was found.
-Fitted fit(const Options& options, PlanQuestion& question) {
+Fitted fit(const Options& options, WantedPlan& question) {
   planner::Request fitting = question.request;
   fitting.open_axes = {};
   fitting.rounds = rounds(options);
@@ -104,7 +108,7 @@ Fitted fit(const Options& options, PlanQuestion& question) {
 }
 
 // `question.served` becomes the chosen chunks of one prompt.
-PlanSearch search(const Options& options, PlanQuestion& question,
+PlanSearch search(const Options& options, WantedPlan& question,
                   const std::optional<Fitted>& fitted) {
   PlanSearch found{.answer = planner::Infeasible{}};
   if (question.bounded)
@@ -118,7 +122,8 @@ PlanSearch search(const Options& options, PlanQuestion& question,
     if (!question.flags.moves)
       return answer_of(found.of_moves.emplace(planner::choose_moves(asked)));
     if (found.loss) return answer_within(asked, *found.loss, *question.bounded, found.drop);
-    return answer_to(asked, question.reading, question.served, &found.decisions);
+    return answer_to(options, asked, question.reading, question.served, question.limits,
+                     &found.one.emplace());
   };
   const auto as_fitted = [&] {
     if (fitted->chunk > 0)
@@ -136,26 +141,32 @@ PlanSearch search(const Options& options, PlanQuestion& question,
   return found;
 }
 
-planner::PlanFile file_of(const Options& options, const PlanQuestion& question,
+planner::PlanFile file_of(const Options& options, const WantedPlan& question,
                           const PlanSearch& found, const std::optional<Fitted>& fitted,
                           const Shown& show) {
   planner::PlanFile file{.plan = std::get<planner::Plan>(found.answer)};
   if (question.served) file.service = service_of(options, *question.served, show.file);
   if (found.choice && !found.choice->to_the_end)
     file.search = planner::SearchCut{.evaluations = found.choice->evaluations};
+  if (found.one && !found.one->to_the_end)
+    file.search = planner::SearchCut{.evaluations = found.one->evaluations};
   if (fitted && fitted->interrupted)
     file.search = planner::SearchCut{.evaluations = fitted->checks};
   file.shares = shares_of(file.plan, question.scenario.shares);
-  file.decisions = found.choice ? decisions_of(*found.choice) : found.decisions;
+  if (found.choice) {
+    file.decisions = decisions_of(*found.choice);
+  } else if (found.one) {
+    file.decisions = found.one->decisions;
+  }
   return file;
 }
 
-void print_remarks(const PlanQuestion& question, const PlanSearch& found,
-                   const planner::Plan& plan) {
+void print_remarks(const WantedPlan& question, const PlanSearch& found, const planner::Plan& plan) {
   std::vector<std::string> remarks{
       planner::extrapolation_remark(plan),
       planner::outdated_remark(question.request.cluster, question.request.profiles,
                                exec::kernels_here())};
+  if (found.one && !found.one->to_the_end) remarks.push_back(cut_remark(*found.one));
   if (found.drop)
     remarks.insert(remarks.end(), found.drop->remarks.begin(), found.drop->remarks.end());
   for (const std::string& remark : remarks) {
@@ -165,21 +176,20 @@ void print_remarks(const PlanQuestion& question, const PlanSearch& found,
 
 // What the shares of devices cost, where some are used in part. Of one request, read whole or as
 // `advice/prompt_chunks.hpp` has it.
-std::optional<CapCost> cost_of_caps(const Options& options, const PlanQuestion& question,
+std::optional<CapCost> cost_of_caps(const Options& options, const WantedPlan& question,
                                     const planner::PlanFile& file) {
   const std::optional<Served>& served = question.served;
   const bool is_one = !served || (served->is_one() && served->chunk == 0) ||
                       study::is_one_in_chunks(for_prediction(*served));
   if (file.shares.empty() || !is_one) return std::nullopt;
-  return cap_cost(
-      options, question.scenario, question.request, file,
-      {.limits = question.devices.searched ? std::optional(question.limits) : std::nullopt,
-       .reading = question.reading,
-       .chunk = served ? served->chunk : 0});
+  return cap_cost(options, question.scenario, question.request, file,
+                  {.limits = question.limits,
+                   .any = question.devices.searched,
+                   .reading = question.reading,
+                   .chunk = served ? served->chunk : 0});
 }
 
-int print_infeasible(const planner::Infeasible& no, const PlanQuestion& question,
-                     std::ostream& out) {
+int print_infeasible(const planner::Infeasible& no, const WantedPlan& question, std::ostream& out) {
   out << no.reason << (no.reason.ends_with('\n') ? "" : "\n")
       << cap_remark(question.request.cluster, question.scenario.shares);
   return 3;
@@ -190,7 +200,7 @@ int print_infeasible(const planner::Infeasible& no, const PlanQuestion& question
 int plan_command(const Arguments& arguments, std::ostream& out) {
   Options options(plan_syntax(), arguments);
   const Shown show = shown(options);
-  PlanQuestion question = plan_question(options, show);
+  WantedPlan question = wanted_plan(options, show);
   options.settle();
   if (question.replicas) {
     check_streaming_of_any(options, question.request);
@@ -215,40 +225,41 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                   .chose_master = !options.has("master"),
                   .limits = question.limits};
   if (!question.any && question.served) asked.question.served->policy = question.served->policy;
-  if (question.devices.searched && tries_changes)
+  if (tries_changes)
     question.limits = without_free_changes(question.limits, may_have_replicas(asked));
-  if (question.devices.searched && !question.scenario.shares.empty())
-    question.limits = without_cap_cost(question.limits);
+  if (!question.scenario.shares.empty()) question.limits = without_cap_cost(question.limits);
   if (question.any) check_streaming_of_any(options, question.request);
 
-  const PlanSearch search_result = search(options, question, fitted);
-  if (const auto* no = std::get_if<planner::Infeasible>(&search_result.answer))
+  const PlanSearch result = search(options, question, fitted);
+  if (const auto* no = std::get_if<planner::Infeasible>(&result.answer))
     return print_infeasible(*no, question, out);
-  const auto& plan = std::get<planner::Plan>(search_result.answer);
+  const auto& plan = std::get<planner::Plan>(result.answer);
   check_stages(options, plan);
   if (const std::string remark = check_streaming(options, plan); !remark.empty() && !show.quiet)
     std::cerr << "tandem plan: " << remark << '\n';
   planner::check_rates(plan);
-  const planner::PlanFile file = file_of(options, question, search_result, fitted, show);
+  const planner::PlanFile file = file_of(options, question, result, fitted, show);
   const std::string json = planner::to_json(file);
   deliver(show, json, out);
-  if (!show.quiet) print_remarks(question, search_result, plan);
+  if (!show.quiet) print_remarks(question, result, plan);
   std::optional<CapCost> cap;
   if (show.json || show.table()) cap = cost_of_caps(options, question, file);
   const model::Result predicted = prints ? predicted_times(plan, question.served) : model::Result();
-  const std::optional<study::Choice>& choice = search_result.choice;
+  const std::optional<study::Choice>& choice = result.choice;
   std::optional<study::FreeChanges> free;
-  if (tries_changes && !(choice && choice->interrupted))
+  if (choice) asked.spent_s = choice->elapsed_s;
+  if (result.one) asked.spent_s = result.one->elapsed_s;
+  if (tries_changes && !result.interrupted())
     free = free_changes_of(options, asked, plan, choice, predicted);
   const Found found{.file = file,
                     .served = question.served,
                     .choice = choice,
-                    .few = search_result.few,
-                    .of_two = search_result.of_two,
-                    .of_moves = search_result.of_moves,
-                    .drop = search_result.drop,
+                    .few = result.few,
+                    .of_two = result.of_two,
+                    .of_moves = result.of_moves,
+                    .drop = result.drop,
                     .bounded = question.bounded,
-                    .loss = search_result.loss,
+                    .loss = result.loss,
                     .fitted = fitted,
                     .cap = cap,
                     .free = free,

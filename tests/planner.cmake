@@ -30,6 +30,7 @@ tandem_tests(
     planner/planner_fixture.cpp
     planner/strategy/csps_test.cpp
     planner/strategy/common/gathered_weights_test.cpp
+    planner/strategy/common/message_schedule_test.cpp
     planner/strategy/galaxy_test.cpp
     planner/planner_checks.cpp
     planner/planner_interpreter.cpp

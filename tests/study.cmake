@@ -20,6 +20,7 @@ tandem_tests(
     advice/fidelity/report_page_test.cpp
     advice/intervals_test.cpp
     advice/one_strategy_test.cpp
+    advice/search_order_test.cpp
     advice/prediction_test.cpp
     advice/prompt_chunks_test.cpp
     advice/replicas_test.cpp

@@ -68,11 +68,11 @@ Syntax plan_syntax() {
             "what is to be short: request, ttft, latency (of new tokens); of many requests "
             "throughput [request; throughput with policy recurrent, or strategy auto]"},
            {"seconds", "S",
-            "strategy auto: seconds of the search, after which the best plan so far is taken, and "
+            "seconds of the search, after which the best plan so far is taken, and "
             "of "
             "free changes of it; 0: to the end [10; 0 with --evaluations]"},
            {"evaluations", "N",
-            "strategy auto: predictions that the search may make, one at a time, which gives the "
+            "predictions that the search may make, one at a time, which gives the "
             "same plan on every machine; 0: to the end [0]"},
            {"prompt-tokens", "N",
             "tokens of the prompt [512; fewer where the model's context is shorter]"},

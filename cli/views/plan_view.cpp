@@ -432,6 +432,8 @@ void print_choice(const study::Choice& choice, std::ostream& out) {
     out << (i == 1 ? "; next " : ", ") << other.plan.strategy << ' ' << value(other) << " ("
         << longer(other.seconds) << ')';
   }
+  if (!choice.to_the_end && choice.contenders.size() > 1)
+    out << "; no strategy was searched to the end";
   out << '\n';
   if (explains(choice)) out << why_first(choice) << '\n';
   for (std::size_t i = 0; i < choice.left_out.size(); ++i) {

@@ -17,21 +17,15 @@ BufferPlace place_of(BufferRef buffer, std::int32_t layer) {
   return {buffer.kind, buffer.slot, cache_layer_of(buffer, layer)};
 }
 
-bool is_among(BufferKind kind, std::span<const BufferKind> kinds) {
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
-// The same as accesses_of, without making a list.
-bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
-  if (buffer.kind == BufferKind::none) return false;
-  if (cache_layer_of(buffer, task.layer) != cache_layer_of(buffer, layer)) return false;
-  const bool beyond_operands =
-      (buffer.slot == 0 && (is_among(buffer.kind, also_read(task.kind)) ||
-                            is_among(buffer.kind, also_written(task.kind)))) ||
-      softmax_read(task) == buffer || softmax_written(task) == buffer ||
-      arrived_read(task) == buffer || keys_read(task) == buffer || list_read(task) == buffer ||
-      gathered_weights_read(task) == buffer;
-  return beyond_operands || task.input == buffer || task.output == buffer;
+// Calls `use` for each buffer that the task reads or writes: as accesses_of, without making a list.
+template <class Use>
+void for_each_buffer(const Task& task, const Use& use) {
+  for (const BufferKind kind : also_read(task.kind)) use(BufferRef{.kind = kind});
+  for (const BufferKind kind : also_written(task.kind)) use(BufferRef{.kind = kind});
+  for (const BufferRef buffer :
+       {softmax_read(task), softmax_written(task), arrived_read(task), keys_read(task),
+        list_read(task), gathered_weights_read(task), task.input, task.output})
+    use(buffer);
 }
 
 // When the contents of a buffer are complete, and the task that writes them.
@@ -112,32 +106,64 @@ class Finder {
   TaskIndex& delivery(TaskIndex i) { return schedule_.delivery[static_cast<std::size_t>(i)]; }
   TaskIndex& capture(TaskIndex i) { return schedule_.capture[static_cast<std::size_t>(i)]; }
 
-  [[nodiscard]] bool depends(TaskIndex i, TaskIndex on) const {
-    const auto dependencies = graph_.dependencies(i);
-    return std::find(dependencies.begin(), dependencies.end(), on) != dependencies.end();
+  // A transfer out of the cache sends its place, whatever the layer.
+  static constexpr std::int32_t kAnyLayer = -2;
+
+  // Lists the tasks that use what arrives, and the first that depends on each arrival.
+  void find_users(const std::vector<TaskIndex>& own) {
+    users_.clear();
+    unsigned arrives = 0;  // kinds of buffers, a bit each
+    for (const TaskIndex i : own) {
+      if (incoming(at(i))) arrives |= bit(at(i).output.kind);
+    }
+    const auto add = [&](BufferRef buffer, std::int32_t layer, TaskIndex user) {
+      if (buffer.kind == BufferKind::none || (arrives & bit(buffer.kind)) == 0) return;
+      std::vector<TaskIndex>& users = users_[{buffer.kind, buffer.slot, layer}];
+      if (users.empty() || users.back() != user) users.push_back(user);
+    };
+    for (const TaskIndex i : own) {
+      const Task& task = at(i);
+      if (incoming(task)) continue;
+      for (const TaskIndex d : graph_.dependencies(i)) {
+        if (incoming(at(d))) delivery(d) = std::min(delivery(d), i);
+      }
+      if (outgoing(task)) {
+        add(task.input, kAnyLayer, i);
+      } else {
+        for_each_buffer(
+            task, [&](BufferRef buffer) { add(buffer, cache_layer_of(buffer, task.layer), i); });
+      }
+    }
+  }
+
+  // Returns the first task after `transfer` and before `end` that uses what it brings, or `end`.
+  [[nodiscard]] TaskIndex first_use(TaskIndex transfer, TaskIndex end) const {
+    const BufferRef brought = at(transfer).output;
+    const Area area = area_of(at(transfer), brought.kind);
+    for (const std::int32_t layer : {cache_layer_of(brought, at(transfer).layer), kAnyLayer}) {
+      const auto users = users_.find({brought.kind, brought.slot, layer});
+      if (users == users_.end()) continue;
+      for (auto user = std::ranges::upper_bound(users->second, transfer);
+           user != users->second.end() && *user < end; ++user) {
+        if (meet(area_of(at(*user), brought.kind), area)) end = *user;
+      }
+    }
+    return end;
   }
 
   void find_deliveries(const std::vector<TaskIndex>& own) {
+    for (const TaskIndex i : own) {
+      if (incoming(at(i))) delivery(i) = MessageSchedule::kEnd;
+    }
+    find_users(own);
     std::map<BufferPlace, TaskIndex> next;  // delivery of the next arrival in a buffer
     for (auto it = own.rbegin(); it != own.rend(); ++it) {
       const Task& transfer = at(*it);
-      if (!incoming(transfer)) continue;
-      const Area area = area_of(transfer, transfer.output.kind);
-      const auto first = std::find_if(it.base(), own.end(), [&](TaskIndex j) {
-        const Task& task = at(j);
-        if (incoming(task)) return false;
-        if (depends(j, *it)) return true;
-        const bool uses = outgoing(task) ? task.input == transfer.output &&
-                                               transfer.output.kind != BufferKind::none
-                                         : touches(task, transfer.output, transfer.layer);
-        return uses && meet(area_of(task, transfer.output.kind), area);
-      });
-      delivery(*it) = first == own.end() ? MessageSchedule::kEnd : *first;
-      if (transfer.output.kind == BufferKind::none) continue;
+      if (!incoming(transfer) || transfer.output.kind == BufferKind::none) continue;
       TaskIndex& later =
           next.try_emplace(place_of(transfer.output, transfer.layer), MessageSchedule::kEnd)
               .first->second;
-      later = delivery(*it) = std::min(later, delivery(*it));
+      later = delivery(*it) = first_use(*it, std::min(later, delivery(*it)));
     }
   }
 
@@ -198,6 +224,7 @@ class Finder {
   MessageSchedule& schedule_;
   unsigned sent_ = 0;  // kinds of buffers, a bit each
   DeviceIndex device_ = 0;
+  std::map<BufferPlace, std::vector<TaskIndex>> users_;  // ascending
 };
 
 }  // namespace

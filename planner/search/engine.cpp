@@ -32,22 +32,25 @@ bool Alternatives::offer(std::string label, const Draft& draft) {
   return offer(std::move(label), [&] { return plan(draft); });
 }
 
-bool Alternatives::offer(std::string label, const Make& make) {
+bool Alternatives::offer(std::string label, const Make& make, const Finish& finish) {
   if (ended()) return false;
   abandon_if_overdue();
   Found next = make();
   std::vector<Alternative>& known = decision_.alternatives;
   Alternative& one = known.emplace_back(Alternative{.label = std::move(label)});
   const Plan* const plan = next.plan();
-  if (plan == nullptr) {
-    one.reason = std::get<Infeasible>(next.answer).reason;
-    if (best_) return false;
-  } else if (best() != nullptr) {
+  if (plan != nullptr && best() != nullptr) {
     if (*plan == *best()) return false;  // and takes as long
     Alternative& before = known[decision_.selected];
     if (!before.seconds) before.seconds = seconds_of(*best_);
     one.seconds = seconds_of(next);
     if (!(*one.seconds < *before.seconds * kBetter)) return false;
+  }
+  if (plan != nullptr && finish) next.answer = finish(std::get<Plan>(std::move(next.answer)));
+  if (next.plan() == nullptr) {
+    one.seconds.reset();
+    one.reason = std::get<Infeasible>(next.answer).reason;
+    if (best_) return false;
   }
   decision_.selected = known.size() - 1;
   best_ = std::move(next);
@@ -56,6 +59,7 @@ bool Alternatives::offer(std::string label, const Make& make) {
 
 Found Alternatives::found() && {
   require(best_.has_value(), "an axis offers at least one alternative");
+  decision_.is_cut = ended();
   best_->decisions.insert(best_->decisions.begin(), std::move(decision_));
   return *std::move(best_);
 }

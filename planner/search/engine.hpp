@@ -27,6 +27,7 @@ struct Decision {
   std::string_view axis;  // Axis::name
   std::vector<Alternative> alternatives{};
   std::size_t selected = 0;
+  bool is_cut = false;  // the search ended before all had been weighed
 };
 
 // The best plan of a draft, or why there is none, with the decisions that led to it: outer axes
@@ -66,6 +67,8 @@ class Alternatives {
  public:
   using Clock = std::function<double(const Plan&)>;
   using Make = std::function<Found()>;
+  // Completes a plan by what its time does not depend on, or returns why there is none.
+  using Finish = std::function<Answer(Plan)>;
 
   Alternatives(const Axis& axis, Axes below, Leaf leaf);
 
@@ -75,8 +78,8 @@ class Alternatives {
   [[nodiscard]] Found plan(const Draft& draft) const;
   // Weighs the alternative that `make` returns; keeps it if its time is shorter (kBetter) than
   // that of the best, or if it is the first plan. Once there is a plan and the search has ended,
-  // does nothing. Returns whether it was kept as a plan.
-  bool offer(std::string label, const Make& make);
+  // does nothing. Returns whether it was kept as a plan. `finish` is called for what is kept alone.
+  bool offer(std::string label, const Make& make, const Finish& finish = {});
   // The same for a draft, planned on the axes below.
   bool offer(std::string label, const Draft& draft);
   // Returns the best plan so far; null: none.

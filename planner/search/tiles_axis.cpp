@@ -19,15 +19,13 @@ bool tiles_open(const Draft& draft) {
   return sharding.exchanges_rows() && !request.tiles;
 }
 
-// With the memory that it needs.
-Plan with_tiles(const Plan& plan, std::int32_t tiles) {
-  Plan tiled = plan;
-  if (tiled.sparse) {
-    tiled.sparse->set_tiles({tiles});
+Plan with_tiles(Plan plan, std::int32_t tiles) {
+  if (plan.sparse) {
+    plan.sparse->set_tiles({tiles});
   } else {
-    tiled.tiles = tiles;
+    plan.tiles = tiles;
   }
-  return tiled == plan ? plan : with_predicted_memory(std::move(tiled));
+  return plan;
 }
 
 // New tokens take the same time with any tiles, so they are timed once.
@@ -50,11 +48,18 @@ void walk_tiles(const Draft& draft, Alternatives& all) {
   }
   all.compare_by(tiles_clock(draft.request.evaluate));
   const auto offer = [&](std::int32_t tiles) {
-    return all.offer(std::to_string(tiles), [&]() -> Found {
-      Plan tiled = with_tiles(*plan, tiles);
-      if (!fits(tiled)) return {.answer = Infeasible{"its messages do not fit"}};
-      return {.answer = std::move(tiled), .decisions = found.decisions};
-    });
+    // The memory takes longer to find than the time.
+    const auto fitting = [&](Plan tiled) -> Answer {
+      if (tiled != *plan) tiled = with_predicted_memory(std::move(tiled));
+      if (!fits(tiled)) return Infeasible{"its messages do not fit"};
+      return tiled;
+    };
+    return all.offer(
+        std::to_string(tiles),
+        [&]() -> Found {
+          return {.answer = with_tiles(*plan, tiles), .decisions = found.decisions};
+        },
+        fitting);
   };
   bool is_better = false;
   for (const std::int32_t tiles : {0, 1, 2, 4}) {

@@ -53,23 +53,25 @@ int wait_for(pid_t child) {
 }
 
 // Plans of tests are of strategy tensor with sums at a star and read prompts whole unless they say
-// so, and searches for the best strategy run to the end, so that they do not depend on the
-// machine's speed.
+// so, and searches run to the end, so that they do not depend on the machine's speed.
 void name_strategy(std::vector<std::string>& words) {
   if (words.size() < 2 || words[1] != "plan") return;
   const auto begins = [&](const std::string& flag) {
     return std::ranges::any_of(words, [&](const std::string& w) { return w.starts_with(flag); });
   };
-  const auto strategy = std::ranges::find(words, "--strategy");
-  const bool searched =
-      std::ranges::find(words, "--strategy=auto") != words.end() ||
-      (strategy != words.end() && strategy + 1 != words.end() && *(strategy + 1) == "auto");
+  const auto gives = [&](const std::string& flag, const std::string& value) {
+    const auto at = std::ranges::find(words, flag);
+    return (at != words.end() && at + 1 != words.end() && *(at + 1) == value) ||
+           std::ranges::find(words, flag + "=" + value) != words.end();
+  };
+  const bool has_limits = !begins("--max-loss") && !gives("--sp", "auto") &&
+                          !gives("--decode-moves", "auto") && !gives("--devices", "fewest");
   if (!begins("--chunk")) words.insert(words.begin() + 2, {"--chunk", "whole"});
   if (!begins("--strategy")) {
     words.insert(words.begin() + 2, {"--strategy", "tensor"});
     if (!begins("--allreduce")) words.insert(words.begin() + 2, {"--allreduce", "star"});
   }
-  if (searched && !begins("--seconds") && !begins("--evaluations"))
+  if (has_limits && !begins("--seconds") && !begins("--evaluations"))
     words.insert(words.begin() + 2, {"--seconds", "0"});
 }
 

@@ -99,13 +99,35 @@ TEST_CASE("cli/search: to the end is never slower than a limited search" *
 TEST_CASE("cli/search: limits are refused where nothing is limited, and checked") {
   const Kitchen bench;
   for (const std::string flag : {"--seconds", "--evaluations"}) {
-    check_refused(
-        bench,
-        {"plan", "--model", "gpt2-l", "--platform", "home4", "--strategy", "tensor", flag, "3"}, 2,
-        flag);
+    for (const Words& to_the_end : {Words{"--strategy", "tensor", "--devices", "fewest"},
+                                    Words{"--strategy", "csps", "--sp", "auto"}}) {
+      Words words{"plan", "--model", "gpt2-l", "--platform", "home4", flag, "3"};
+      words.insert(words.end(), to_the_end.begin(), to_the_end.end());
+      check_refused(bench, words, 2, flag);
+    }
     for (const std::string value : {"-1", "soon", "1e400"})
       check_refused(bench, with({flag, value}), 1, flag);
   }
+}
+
+TEST_CASE("cli/search: one strategy has limits, too, and says which axes were cut") {
+  const Kitchen bench;
+  const Words words{"plan",       "--model",      "gpt2-l", "--platform",   "home4",
+                    "--strategy", "spread",       "--out",  "plan.json",    "--prompt-tokens",
+                    "64",         "--new-tokens", "8",      "--evaluations"};
+  const auto outcome = [&](const std::string& evaluations) {
+    Words all = words;
+    all.push_back(evaluations);
+    const Outcome found = bench.run(all);
+    CHECK_MESSAGE(found.code == 0, found.err);
+    return found;
+  };
+  const Outcome cut = outcome("1");
+  CHECK(contains(cut.err, "--seconds 0, which searches to the end"));
+  CHECK(Json::parse(bench.read("plan.json")).at("search").at("to_the_end") == false);
+  CHECK_FALSE(contains(outcome("0").err, "searches to the end"));
+  CHECK_FALSE(Json::parse(bench.read("plan.json")).contains("search"));
+  CHECK(contains(outcome("30").err, "not searched to the end: "));
 }
 
 TEST_CASE("cli/search: the usual request has 512 and 128 tokens, or what the context holds") {

@@ -134,6 +134,44 @@ TEST_CASE("planner/engine: a plan beats a reason, and the first reason stays wit
   CHECK(std::get<Infeasible>(std::move(none).found().answer).reason == "first");
 }
 
+TEST_CASE("planner/engine: what is kept alone is finished, and one that cannot be is not kept") {
+  Draft draft = any_draft();
+  Alternatives all(kTiles, {}, leaf);
+  all.compare_by(seconds_of);
+  std::string finished;
+  const auto offer = [&](std::int32_t tiles) {
+    draft.request.tiles = tiles;
+    draft.request.candidates = 0;
+    return all.offer(
+        std::to_string(tiles), [&] { return leaf(draft); },
+        [&](Plan plan) -> planner::Answer {
+          finished += std::to_string(plan.tiles);
+          if (plan.tiles == 3) return Infeasible{"no memory"};
+          return plan;
+        });
+  };
+  CHECK(offer(1));        // 5 seconds
+  CHECK_FALSE(offer(0));  // 9
+  CHECK_FALSE(offer(2));  // 7
+  CHECK_FALSE(offer(3));  // 3, but without memory
+  CHECK(finished == "13");
+  REQUIRE(all.best() != nullptr);
+  CHECK(all.best()->tiles == 1);
+  const Found found = std::move(all).found();
+  CHECK(found.decisions[0].alternatives[3].reason == "no memory");
+  CHECK_FALSE(found.decisions[0].alternatives[3].seconds);
+  CHECK(found.decisions[0].selected == 0);
+}
+
+TEST_CASE("planner/engine: an axis that the search left early says so") {
+  planner::SearchEffort effort({.evaluations = 1});
+  const planner::EffortScope scope(effort);
+  effort.has_plan();
+  CHECK_FALSE(planner::walk(any_draft(), kAxes, leaf).decisions[0].is_cut);
+  planner::count_evaluation();
+  CHECK(planner::walk(any_draft(), kAxes, leaf).decisions[0].is_cut);
+}
+
 TEST_CASE("planner/engine: a difference of rounding does not replace the first") {
   Alternatives all(kTiles, {}, leaf);
   all.compare_by([](const Plan& plan) { return 1.0 - 1e-12 * static_cast<double>(plan.tiles); });

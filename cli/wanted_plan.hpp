@@ -22,7 +22,7 @@
 
 namespace tandem::cli {
 
-struct PlanQuestion {
+struct WantedPlan {
   std::string model_name{};
   bool any = false;  // strategy
   StrategyFlags flags{};
@@ -42,6 +42,6 @@ struct PlanQuestion {
 
 // Reads the flags and files of `tandem plan`. Prints what is assumed of the platform to std::cerr
 // unless `show` is quiet. Throws Usage and Error.
-[[nodiscard]] PlanQuestion plan_question(const Options& options, const Shown& show);
+[[nodiscard]] WantedPlan wanted_plan(const Options& options, const Shown& show);
 
 }  // namespace tandem::cli

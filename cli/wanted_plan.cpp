@@ -1,6 +1,6 @@
 // What `tandem plan` is asked.
 
-#include "cli/plan_question.hpp"
+#include "cli/wanted_plan.hpp"
 
 #include <iostream>
 #include <string_view>
@@ -64,13 +64,14 @@ std::string wanted_strategy(const Options& options) {
   return options.choice_or("strategy", kAutoStrategy, known);
 }
 
-planner::SearchEffort::Limits wanted_limits(const Options& options, const std::string& strategy) {
-  const bool any = strategy == kAutoStrategy;
-  if (any) refuse_with_any(options);
-  if (any || options.text_or("devices", "all") == "auto") return effort_limits(options);
-  options.refuse({"seconds", "evaluations"}, "with strategy '" + strategy +
-                                                 "' on given devices, which is searched to the "
-                                                 "end; give '--devices auto'");
+planner::SearchEffort::Limits wanted_limits(const Options& options, const StrategyFlags& flags,
+                                            bool bounded) {
+  const bool to_the_end = bounded || flags.sp == "auto" || !flags.moves ||
+                          options.text_or("devices", "all") == "fewest";
+  if (!to_the_end) return effort_limits(options);
+  options.refuse({"seconds", "evaluations"},
+                 "with '--max-loss', '--sp auto', '--decode-moves auto' or '--devices fewest', "
+                 "which search to the end");
   return {};
 }
 
@@ -166,7 +167,7 @@ planner::Request wanted_request(const Options& options, const Read& read,
 }
 
 // For the devices that are used, with what profiles have measured.
-planner::Request measured_request(const Options& options, const PlanQuestion& question,
+planner::Request measured_request(const Options& options, const WantedPlan& question,
                                   planner::Request request) {
   request = planner::for_devices(std::move(request), question.devices.used);
   request.profiles = device_profiles(options, request.cluster, question.scenario.processors,
@@ -185,18 +186,19 @@ planner::Request measured_request(const Options& options, const PlanQuestion& qu
 
 }  // namespace
 
-PlanQuestion plan_question(const Options& options, const Shown& show) {
+WantedPlan wanted_plan(const Options& options, const Shown& show) {
   const std::string platform = find_platform(options.required("platform")).string();
   const std::optional<FitGoal> goal = fit_goal(options);
   const std::string model_name =
       goal == FitGoal::model ? stand_in_model() : options.required("model");
   const std::string strategy = wanted_strategy(options);
   const bool any = strategy == kAutoStrategy;
-  const planner::SearchEffort::Limits limits = wanted_limits(options, strategy);
+  if (any) refuse_with_any(options);
   const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
   const StrategyFlags flags = strategy_flags(options, chosen, strategy);
   const std::optional<Bounded> bounded = bounded_of(options, chosen, find_weights(model_name));
   check_files(options, platform, model_name, bounded, show);
+  const planner::SearchEffort::Limits limits = wanted_limits(options, flags, bounded.has_value());
   model::Transformer transformer = load_model(model_name);
   transformer.cache = given_cache_type(options).value_or(model::CacheFormat::f32);
   std::vector<model::WeightFormats> formats;
@@ -216,18 +218,18 @@ PlanQuestion plan_question(const Options& options, const Shown& show) {
                   .objective = objective};
   const sim::Platform scenario = read_scenario(options, platform, show.quiet);
   const WantedDevices devices = devices_of(options, scenario.cluster, chosen, any);
-  PlanQuestion question{.model_name = model_name,
-                        .any = any,
-                        .flags = flags,
-                        .goal = goal,
-                        .bounded = bounded,
-                        .limits = limits,
-                        .formats = formats,
-                        .served = served,
-                        .objective = objective,
-                        .scenario = scenario,
-                        .devices = devices,
-                        .request = wanted_request(options, read, devices, scenario.cluster)};
+  WantedPlan question{.model_name = model_name,
+                      .any = any,
+                      .flags = flags,
+                      .goal = goal,
+                      .bounded = bounded,
+                      .limits = limits,
+                      .formats = formats,
+                      .served = served,
+                      .objective = objective,
+                      .scenario = scenario,
+                      .devices = devices,
+                      .request = wanted_request(options, read, devices, scenario.cluster)};
   if (!served)
     question.shortened = shortening_text(options, question.request.workload, transformer);
   question.request = measured_request(options, question, std::move(question.request));
