@@ -229,8 +229,7 @@ std::unique_ptr<model::Scheduler> scheduler_of(const Plan& plan, const ServedWor
                                   .ends = {},
                                   .shares_prefixes = shares_prefixes(plan, served)};
   if (served.live)
-    return std::make_unique<planner::LiveTrace>(served.requests, *served.policy,
-                                                std::move(options));
+    return std::make_unique<planner::LiveTrace>(served.requests, *served.policy, options);
   return std::make_unique<planner::RequestScheduler>(served.requests, *served.policy,
                                                      std::move(options));
 }

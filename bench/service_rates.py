@@ -14,7 +14,6 @@ import math
 import os
 import pathlib
 import subprocess
-import sys
 
 FRACTIONS = (0.3, 0.5, 0.8)
 POLICIES = ("sequential", "continuous")
@@ -132,7 +131,7 @@ def main():
         writer.writeheader()
         writer.writerows(rows)
     plot = pathlib.Path(__file__).resolve().parent.parent / "plots" / "rates.py"
-    subprocess.run([sys.executable, "-B", str(plot), str(options.folder / "rates.csv"), str(options.folder / "rates")], check=True)
+    subprocess.run(["/usr/bin/python3", "-B", str(plot), str(options.folder / "rates.csv"), str(options.folder / "rates")], check=True)
 
 
 if __name__ == "__main__":

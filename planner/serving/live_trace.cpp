@@ -6,7 +6,7 @@
 namespace tandem::planner {
 
 LiveTrace::LiveTrace(std::vector<InferenceRequest> requests, const Policy& policy,
-                     ServingOptions options)
+                     const ServingOptions& options)
     : requests_(std::move(requests)), scheduler_(policy, options) {
   check_capacity(requests_, options.chunk, options.capacity);
 }

@@ -16,7 +16,8 @@ namespace tandem::planner {
 class LiveTrace : public model::Scheduler {
  public:
   // `requests` are sorted by arrival. Throws Error as RequestScheduler::join does, at once.
-  LiveTrace(std::vector<InferenceRequest> requests, const Policy& policy, ServingOptions options);
+  LiveTrace(std::vector<InferenceRequest> requests, const Policy& policy,
+            const ServingOptions& options);
   model::Decision next(double now, std::span<const model::StepOutcome> ended) override;
 
  private:
