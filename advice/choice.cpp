@@ -23,8 +23,8 @@ namespace {
 using model::DeviceIndex;
 using planner::Strategy;
 
-constexpr double kWorthIt = 1.0 - 1e-3;
-constexpr double kHardlySlower = 1.0 / 1.3;
+constexpr double kAsFast = 1.0 - 1e-3;
+constexpr double kClose = 1.0 / 1.3;
 // Others wait until the first have been searched.
 constexpr double kFarBehind = 1.0 / 1.5;
 
@@ -137,7 +137,7 @@ std::vector<StrategySearch*> ranked(std::vector<StrategySearch*> order) {
   sort_by_time(order);
   auto fewest = order.begin();
   for (auto at = order.begin(); at != order.end(); ++at) {
-    if ((*at)->seconds() * kWorthIt <= order.front()->seconds() &&
+    if ((*at)->seconds() * kAsFast <= order.front()->seconds() &&
         (*at)->best()->size() < (*fewest)->best()->size())
       fewest = at;
   }
@@ -164,8 +164,7 @@ Choice choose(const Question& question) {
   const auto least = [&] { return least_of(possible); };
   for_each(possible, effort, threads, [](StrategySearch& one) { one.begin(); });
   sort_by_time(possible);
-  for_each(within(possible, kHardlySlower), effort, threads,
-           [](StrategySearch& one) { one.plan_best(); });
+  for_each(within(possible, kClose), effort, threads, [](StrategySearch& one) { one.plan_best(); });
   // The first have been searched roughly, planned in full and refined before the others begin.
   sort_by_time(possible);
   const std::vector<StrategySearch*> first = within(possible, kFarBehind);

@@ -39,7 +39,7 @@ CASES = {
 def measured(tandem, words, seconds, timeout):
     """Wall and processor seconds, and the answer; nothing after `timeout`."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [tandem, "plan", *words.split(), "--seconds", str(seconds), "--json", "--quiet", "--out", f"{folder}/plan.json"]
+        command = [tandem, "plan", *words.split(), "--seconds", str(seconds), "--json", "--out", f"{folder}/plan.json"]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start = time.monotonic()
         try:

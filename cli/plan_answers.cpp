@@ -56,7 +56,8 @@ std::string cut_remark(const OneSearch& search) {
   for (const std::string& axis : search.cut) axes += (axes.empty() ? "" : ", ") + axis;
   return "stopped after " + std::to_string(search.evaluations) + " evaluations in " +
          model::fixed(search.elapsed_s, 1) + " s" +
-         (axes.empty() ? "" : "; not searched to the end: " + axes) +
+         (axes.empty() ? "; not all axes were searched to the end"
+                       : "; not searched to the end: " + axes) +
          "; a better plan may be found with --seconds 0, which searches to the end";
 }
 

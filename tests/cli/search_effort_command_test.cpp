@@ -112,22 +112,19 @@ TEST_CASE("cli/search: limits are refused where nothing is limited, and checked"
 
 TEST_CASE("cli/search: one strategy has limits, too, and says which axes were cut") {
   const Kitchen bench;
-  const Words words{"plan",       "--model",      "gpt2-l", "--platform",   "home4",
-                    "--strategy", "spread",       "--out",  "plan.json",    "--prompt-tokens",
-                    "64",         "--new-tokens", "8",      "--evaluations"};
-  const auto outcome = [&](const std::string& evaluations) {
-    Words all = words;
-    all.push_back(evaluations);
-    const Outcome found = bench.run(all);
+  const auto outcome = [&](const std::string& strategy, const std::string& evaluations) {
+    const Outcome found =
+        bench.run({"plan", "--model", "tinyllama-1.1b", "--dtype", "q4_0", "--platform", "home4",
+                   "--strategy", strategy, "--prompt-tokens", "64", "--new-tokens", "8",
+                   "--evaluations", evaluations, "--out", "plan.json"});
     CHECK_MESSAGE(found.code == 0, found.err);
     return found;
   };
-  const Outcome cut = outcome("1");
-  CHECK(contains(cut.err, "--seconds 0, which searches to the end"));
+  CHECK(contains(outcome("spread", "1").err, "--seconds 0, which searches to the end"));
   CHECK(Json::parse(bench.read("plan.json")).at("search").at("to_the_end") == false);
-  CHECK_FALSE(contains(outcome("0").err, "searches to the end"));
+  CHECK_FALSE(contains(outcome("spread", "0").err, "searches to the end"));
   CHECK_FALSE(Json::parse(bench.read("plan.json")).contains("search"));
-  CHECK(contains(outcome("30").err, "not searched to the end: "));
+  CHECK(contains(outcome("galaxy", "400").err, "not searched to the end: "));
 }
 
 TEST_CASE("cli/search: the usual request has 512 and 128 tokens, or what the context holds") {
