@@ -122,14 +122,13 @@ nlohmann::json parse_json(std::string_view text, const std::string& source,
   } catch (const json::parse_error& e) {
     // Counted from 1; the end of the text is a byte beyond it.
     const bool ended = e.byte > text.size();
-    throw Error(
-        source + ": not JSON" +
-        (text.empty() ? ": empty"
-         : ended      ? ": it ends too early, after " + std::to_string(text.size()) +
-                       (text.size() == 1 ? " byte" : " bytes")
-                 : " at byte " + std::to_string(e.byte) + " of " + std::to_string(text.size()) +
-                       python_number(text, e.byte)) +
-        ", expected a JSON object; " + remedy);
+    throw Error(source + ": not JSON" +
+                (text.empty() ? ": empty"
+                 : ended      ? ": it ends too early, after " + std::to_string(text.size()) +
+                               (text.size() == 1 ? " byte" : " bytes")
+                         : " at byte " + std::to_string(e.byte) + " of " +
+                               std::to_string(text.size()) + python_number(text, e.byte)) +
+                ", expected a JSON object; " + remedy);
   } catch (const json::out_of_range&) {  // a number such as 1e999
     throw Error(source + ": a number beyond the range of a double, expected finite numbers; " +
                 remedy);
