@@ -68,10 +68,13 @@ planner::SearchEffort::Limits wanted_limits(const Options& options, const Strate
                                             bool bounded) {
   const bool to_the_end = bounded || flags.sp == "auto" || !flags.moves ||
                           options.text_or("devices", "all") == "fewest";
-  if (!to_the_end) return effort_limits(options);
-  options.refuse({"seconds", "evaluations"},
-                 "with '--max-loss', '--sp auto', '--decode-moves auto' or '--devices fewest', "
-                 "which search to the end");
+  const planner::SearchEffort::Limits limits = effort_limits(options);
+  if (!to_the_end) return limits;
+  const std::string why =
+      "with '--max-loss', '--max-ttft', '--sp auto', '--decode-moves auto' or '--devices fewest', "
+      "which search to the end";
+  options.refuse({"evaluations"}, why);
+  if (limits.seconds) options.refuse({"seconds"}, why);
   return {};
 }
 

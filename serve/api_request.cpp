@@ -324,7 +324,8 @@ namespace {
 // The schema of `response_format`; nothing for texts.
 std::optional<std::string> schema_of(const Given& format, std::string_view body) {
   const std::string where = "response_format";
-  const Given type = format.is_object() ? format.value("type", Given()) : Given();
+  if (!format.is_object()) refuse(where, shown(format) + ", expected an object with a type");
+  const Given type = format.value("type", Given());
   if (type == "text" || type == "json_object") {
     expect_fields(where, format, {"type"});
     return type == "text" ? std::nullopt : std::optional<std::string>(exec::kAnyObject);

@@ -27,6 +27,8 @@ std::vector<Offer> levels(const FreeQuestion& question) {
   offer.ask.prompt = {};
   offer.ask.set("levels", "2");
   offer.ask.leave_out({"tiles", "chunk", "in-flight"});
+  // Queries and results travel, not sums.
+  if (planner::sharding_of(plan).measures_losses()) offer.ask.leave_out({"allreduce"});
   return {std::move(offer)};
 }
 

@@ -36,7 +36,7 @@ defaults
     option redispatch
 
 frontend clients
-    bind "${TANDEM_LISTEN}"
+    bind "${TANDEM_LISTEN[*]}"
     default_backend replicas
 
 backend replicas

@@ -50,21 +50,40 @@ GrammarState ByteGrammar::call(GrammarState from, GrammarRule rule) {
   return back;
 }
 
-// Returns, by state, whether a finite text leads from it to the end of its rule.
+// Returns, by state, whether a finite text leads from it to the end of its rule: backwards from the
+// ends, each arrow once.
 std::vector<bool> ByteGrammar::finite_states() const {
+  std::vector<std::vector<GrammarState>> steps_to(states_.size());  // by an edge or a jump
+  std::vector<std::vector<GrammarState>> calls_to(states_.size());  // its rule's start, or back
   std::vector<bool> finite(states_.size());
+  std::vector<GrammarState> open;
+  const auto mark = [&](GrammarState s) {
+    const auto i = static_cast<std::size_t>(s);
+    if (finite[i]) return;
+    finite[i] = true;
+    open.push_back(s);
+  };
   const auto is_finite = [&](GrammarState s) { return finite[static_cast<std::size_t>(s)]; };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t i = states_.size(); i-- > 0;) {  // ends are mostly behind beginnings
-      if (finite[i]) continue;
-      const State& s = states_[i];
-      finite[i] = s.ends || std::ranges::any_of(s.jumps, is_finite) ||
-                  std::ranges::any_of(s.edges, is_finite, &Edge::to) ||
-                  std::ranges::any_of(s.calls, [&](const Call& call) {
-                    return is_finite(start(call.rule)) && is_finite(call.back);
-                  });
-      changed = changed || finite[i];
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const auto from = static_cast<GrammarState>(i);
+    const State& s = states_[i];
+    for (const Edge& edge : s.edges) steps_to[static_cast<std::size_t>(edge.to)].push_back(from);
+    for (const GrammarState to : s.jumps) steps_to[static_cast<std::size_t>(to)].push_back(from);
+    for (const Call& call : s.calls) {
+      calls_to[static_cast<std::size_t>(start(call.rule))].push_back(from);
+      calls_to[static_cast<std::size_t>(call.back)].push_back(from);
+    }
+    if (s.ends) mark(from);
+  }
+  while (!open.empty()) {
+    const auto to = static_cast<std::size_t>(open.back());
+    open.pop_back();
+    for (const GrammarState from : steps_to[to]) mark(from);
+    for (const GrammarState from : calls_to[to]) {
+      const bool whole = std::ranges::any_of(state(from).calls, [&](const Call& call) {
+        return is_finite(start(call.rule)) && is_finite(call.back);
+      });
+      if (whole) mark(from);
     }
   }
   return finite;

@@ -4,6 +4,14 @@
 #include <set>
 
 namespace tandem::exec {
+namespace {
+
+// Returns whether nothing is behind `state` but the end of its rule.
+bool is_end(const ByteGrammar::State& state) {
+  return state.ends && state.edges.empty() && state.calls.empty() && state.jumps.empty();
+}
+
+}  // namespace
 
 std::int32_t GrammarStacks::push(GrammarState back, std::int32_t below) {
   const std::uint64_t key = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(back)) << 32U) |
@@ -14,7 +22,7 @@ std::int32_t GrammarStacks::push(GrammarState back, std::int32_t below) {
 }
 
 GrammarPlaces places_from(const ByteGrammar& grammar, GrammarStacks& stacks,
-                          const std::vector<GrammarPlace>& from) {
+                          const std::vector<GrammarPlace>& from, std::size_t most) {
   GrammarPlaces reached;
   std::set<GrammarPlace> seen;
   std::vector<GrammarPlace> open;
@@ -23,13 +31,22 @@ GrammarPlaces places_from(const ByteGrammar& grammar, GrammarStacks& stacks,
   };
   for (const GrammarPlace& place : from) enter(place);
   while (!open.empty()) {
+    if (seen.size() > most) {
+      reached.cut = true;
+      break;
+    }
     const GrammarPlace place = open.back();
     open.pop_back();
     const ByteGrammar::State& state = grammar.state(place.state);
     if (!state.edges.empty()) reached.places.push_back(place);
     for (const GrammarState next : state.jumps) enter({next, place.stack});
-    for (const ByteGrammar::Call& call : state.calls)
-      enter({grammar.start(call.rule), stacks.push(call.back, place.stack)});
+    for (const ByteGrammar::Call& call : state.calls) {
+      // A call behind which the rule ends returns to where that rule does, so that alternatives of
+      // alternatives have one stack.
+      const bool is_last = is_end(grammar.state(call.back));
+      enter(
+          {grammar.start(call.rule), is_last ? place.stack : stacks.push(call.back, place.stack)});
+    }
     if (!state.ends) continue;
     if (place.stack == GrammarStacks::kBottom) {
       reached.ends = true;
@@ -43,14 +60,14 @@ GrammarPlaces places_from(const ByteGrammar& grammar, GrammarStacks& stacks,
 }
 
 GrammarPlaces places_after(const ByteGrammar& grammar, GrammarStacks& stacks,
-                           const GrammarPlaces& at, unsigned char byte) {
+                           const GrammarPlaces& at, unsigned char byte, std::size_t most) {
   std::vector<GrammarPlace> next;
   for (const GrammarPlace& place : at.places) {
     for (const ByteGrammar::Edge& edge : grammar.state(place.state).edges) {
       if (edge.first <= byte && byte <= edge.last) next.push_back({edge.to, place.stack});
     }
   }
-  return places_from(grammar, stacks, next);
+  return places_from(grammar, stacks, next, most);
 }
 
 }  // namespace tandem::exec

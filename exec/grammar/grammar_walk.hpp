@@ -3,6 +3,7 @@
 // Where a text may be in its grammar.
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -41,15 +42,20 @@ struct GrammarPlace {
 struct GrammarPlaces {
   std::vector<GrammarPlace> places{};  // sorted
   bool ends = false;                   // what was begun with an empty stack may end here
+  bool cut = false;                    // there are more than is kept
   [[nodiscard]] bool dead() const { return places.empty() && !ends; }
   bool operator==(const GrammarPlaces&) const = default;
 };
 
-// Returns where a text that is in `from` is before its next byte.
+inline constexpr std::size_t kMostPlaces = 1U << 12U;
+
+// Returns where a text that is in `from` is before its next byte; of more than `most` places, some.
 [[nodiscard]] GrammarPlaces places_from(const ByteGrammar& grammar, GrammarStacks& stacks,
-                                        const std::vector<GrammarPlace>& from);
+                                        const std::vector<GrammarPlace>& from,
+                                        std::size_t most = kMostPlaces);
 // Returns where it is behind that byte.
 [[nodiscard]] GrammarPlaces places_after(const ByteGrammar& grammar, GrammarStacks& stacks,
-                                         const GrammarPlaces& at, unsigned char byte);
+                                         const GrammarPlaces& at, unsigned char byte,
+                                         std::size_t most = kMostPlaces);
 
 }  // namespace tandem::exec

@@ -62,6 +62,14 @@ std::string text_of(const OrderedJson& value) {
   return text;
 }
 
+// Returns whether `value` has a whole number that its double cannot hold exactly.
+bool is_rounded(const OrderedJson& value) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (value.is_structured())
+    return std::ranges::any_of(value, [](const OrderedJson& part) { return is_rounded(part); });
+  return value.is_number_float() && std::abs(value.get<double>()) >= kExact;
+}
+
 bool is_of(const OrderedJson& value, std::string_view type) {
   if (type == "integer")
     return value.is_number_integer() ||
@@ -224,6 +232,11 @@ class Schema {
       throw SchemaError(place + ".enum", shown(*list) + ", expected a list of values");
     std::vector<std::string> texts;
     for (const OrderedJson& value : list != nullptr ? *list : OrderedJson::array({*only})) {
+      if (is_rounded(value))
+        throw SchemaError(place + (list != nullptr ? ".enum" : ".const"),
+                          shown(value) +
+                              " is rounded, expected whole numbers of up to 64 bits "
+                              "and others below 2^53; make it a string");
       const bool typed = !types || std::ranges::any_of(*types, [&](const std::string& type) {
         return is_of(value, type);
       });

@@ -42,7 +42,9 @@ TokenWalk::TokenWalk(std::shared_ptr<const TokenGrammar> grammar)
 
 void TokenWalk::push(std::int32_t token) {
   // Places of alternatives that begin alike multiply with their depth: the first ones are kept.
-  constexpr std::size_t kMostPlaces = 256;
+  constexpr std::size_t kKept = 256;
+  // More than masks follow from one place, so that what they allow is found.
+  constexpr std::size_t kMostWithin = 1U << 16U;
   const auto stops = grammar_->stop_tokens();
   if (std::ranges::find(stops, token) != stops.end()) {
     require(at_.ends, "grammar: a text ends where it may");
@@ -51,9 +53,10 @@ void TokenWalk::push(std::int32_t token) {
   const std::string bytes = grammar_->trie().bytes_of(token);
   require(!bytes.empty(), "grammar: tokens with text");
   for (const char byte : bytes)
-    at_ = places_after(grammar_->bytes(), stacks_, at_, static_cast<unsigned char>(byte));
+    at_ = places_after(grammar_->bytes(), stacks_, at_, static_cast<unsigned char>(byte),
+                       kMostWithin);
   require(!at_.dead(), "grammar: tokens that it allows");
-  if (at_.places.size() > kMostPlaces) at_.places.resize(kMostPlaces);
+  if (at_.places.size() > kKept) at_.places.resize(kKept);
 }
 
 }  // namespace tandem::exec

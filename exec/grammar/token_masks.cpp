@@ -18,6 +18,7 @@ void set_bit(TokenBits& bits, std::int32_t token) {
 }  // namespace
 
 void TokenMasks::check() {
+  limited_ = true;
   for (std::size_t i = 0; i < grammar_->states(); ++i) {
     const auto state = static_cast<GrammarState>(i);
     if (grammar_->state(state).edges.empty()) continue;
@@ -28,6 +29,17 @@ void TokenMasks::check() {
         "grammar: the tokenizer lacks tokens for some bytes of JSON, expected tokens of all bytes, "
         "as byte-level and byte-fallback vocabularies have; use such a model, or no form");
   }
+  limited_ = false;
+}
+
+// Counts what check() has visited. Of a usual schema it visits a few hundred thousand places.
+void TokenMasks::count(const GrammarPlaces& places) {
+  constexpr std::size_t kMostVisited = 5'000'000;
+  visited_ += places.places.size() + 1;
+  if (limited_ && (places.cut || visited_ > kMostVisited))
+    throw Error(
+        "a schema with too many alternatives that begin alike, expected at most 4096 at once; let "
+        "them differ in the name of their first property");
 }
 
 void TokenMasks::add(const GrammarStacks& stacks, const GrammarPlace& place, TokenBits& bits) {
@@ -52,7 +64,9 @@ std::int32_t TokenMasks::part(std::int32_t from, GrammarState state) {
   if (known != known_parts_.end()) return known->second;
   ++searches_;
   Part found;
-  const std::int32_t start = situation(places_from(*grammar_, stacks_, {{state}}));
+  GrammarPlaces begin = places_from(*grammar_, stacks_, {{state}});
+  count(begin);
+  const std::int32_t start = situation(std::move(begin));
   if (from < 0) {
     search(0, start, found);
   } else {
@@ -111,6 +125,7 @@ std::int32_t TokenMasks::next(std::int32_t at, unsigned char byte) {
   const std::int32_t known = situations_[index].next[byte];
   if (known != kUnknown) return known;
   GrammarPlaces places = places_after(*grammar_, stacks_, situations_[index].places, byte);
+  count(places);
   const std::int32_t found = places.dead() ? kDead : situation(std::move(places));
   situations_[index].next[byte] = found;
   return found;

@@ -57,10 +57,13 @@ class TokenMasks {
   std::int32_t next(std::int32_t situation, unsigned char byte);
   void search(std::size_t node, std::int32_t situation, Part& found);
   void forget();
+  void count(const GrammarPlaces& places);
 
   const ByteGrammar* grammar_;
   const TokenTrie* trie_;
   std::size_t searches_ = 0;
+  std::size_t visited_ = 0;  // places
+  bool limited_ = false;     // within check()
   std::size_t bytes_ = 0;
   std::vector<Part> parts_;
   std::unordered_map<std::uint64_t, std::int32_t> known_parts_;

@@ -27,7 +27,7 @@ void walk_numbers(const Draft& draft, Alternatives& all) {
   const Plan* const plan = found.plan();
   // Chunks of a prompt have a clock of their own.
   if (plan == nullptr || found.chunk > 0 || request.objective == Objective::latency) {
-    all.offer("as found", [&] { return found; });
+    all.offer("as found", [&] { return Found(found); });
     return;
   }
   // New tokens do not depend on tiles.

@@ -111,13 +111,14 @@ ExperimentReport csps_table3(const Scenarios& scenarios, Progress& progress) {
       const model::Cluster cluster = testbed(scenarios, one_server);
       const std::vector<std::string> keys{table.at(i, "data_set"), name,
                                           one_server ? "one server" : "eight servers"};
+      const std::string row = keys[0] + ", " + name + ", ";
       const auto add = [&](const std::string& quantity, const Reading& paper, const Moved& found,
                            std::string note) {
         report.rows.push_back({.keys = keys,
                                .quantity = quantity,
                                .paper = paper,
                                .tandem = Reading::number(found.seconds * 1e3),
-                               .printed = keys[0] + ", " + name + ", " + quantity,
+                               .printed = row + quantity,
                                .note = std::move(note)});
       };
       const planner::Plan queries =

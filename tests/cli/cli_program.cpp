@@ -59,19 +59,12 @@ void name_strategy(std::vector<std::string>& words) {
   const auto begins = [&](const std::string& flag) {
     return std::ranges::any_of(words, [&](const std::string& w) { return w.starts_with(flag); });
   };
-  const auto gives = [&](const std::string& flag, const std::string& value) {
-    const auto at = std::ranges::find(words, flag);
-    return (at != words.end() && at + 1 != words.end() && *(at + 1) == value) ||
-           std::ranges::find(words, flag + "=" + value) != words.end();
-  };
-  const bool has_limits = !begins("--max-loss") && !gives("--sp", "auto") &&
-                          !gives("--decode-moves", "auto") && !gives("--devices", "fewest");
   if (!begins("--chunk")) words.insert(words.begin() + 2, {"--chunk", "whole"});
   if (!begins("--strategy")) {
     words.insert(words.begin() + 2, {"--strategy", "tensor"});
     if (!begins("--allreduce")) words.insert(words.begin() + 2, {"--allreduce", "star"});
   }
-  if (has_limits && !begins("--seconds") && !begins("--evaluations"))
+  if (!begins("--seconds") && !begins("--evaluations"))
     words.insert(words.begin() + 2, {"--seconds", "0"});
 }
 

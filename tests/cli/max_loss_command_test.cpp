@@ -146,7 +146,7 @@ TEST_CASE("cli/max loss: other lengths are told of, and flags that nothing obeys
   };
   of({"--model", "deeper", "--strategy", "tensor", "--max-loss", "0"}, 2,
      "expected strategy 'csps'");
-  of({"--model", "deeper", "--strategy", "auto", "--max-loss", "0"}, 2, "name a strategy");
+  of({"--model", "deeper", "--strategy", "auto", "--max-loss", "0"}, 2, "name strategy 'csps'");
   of({"--model", "tiny.json", "--strategy", "csps", "--max-loss", "0"}, 1, "sparse_loss.py");
   of({"--model", "tiny.json", "--strategy", "csps", "--max-loss", "0", "--loss-model",
       "deeper/eval/sparse_loss.json"},

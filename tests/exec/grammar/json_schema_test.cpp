@@ -341,6 +341,15 @@ TEST_CASE("exec/grammar: white space, escapes and numbers have bounds") {
   CHECK(!any.accepts(std::string(33, '[') + std::string(33, ']')));
 }
 
+TEST_CASE("exec/grammar: constants have all their digits") {
+  for (const char* const number :
+       {"18446744073709551615", "-9223372036854775808", "0.25", "1e15"}) {
+    CAPTURE(number);
+    const std::string schema = std::string(R"({"const": )") + number + "}";
+    CHECK_NOTHROW(json_schema_grammar(std::string_view(schema), "schema"));
+  }
+}
+
 TEST_CASE("exec/grammar: texts of control characters are escaped") {
   Automaton automaton(Json::parse(R"({"const": "a\u007f\u0085é"})"));
   CHECK(automaton.accepts(R"("a\u007f\u0085\u00e9")"));
@@ -365,6 +374,8 @@ TEST_CASE("exec/grammar: refuses what it does not know, and names the keyword an
       {R"({"type": "string", "items": {}})", "schema.items"},
       {R"({"type": "string", "enum": [1]})", "schema.enum"},
       {R"({"enum": []})", "schema.enum"},
+      {R"({"const": 123456789012345678901234567890})", "schema.const"},
+      {R"({"enum": [1, [-9007199254740993.0]]})", "schema.enum"},
       {R"({"enum": [1], "minItems": 1})", "schema.minItems"},
       {R"({"type": "array", "items": [{}]})", "schema.items"},
       {R"({"type": "array", "minItems": 3, "maxItems": 2})", "schema.maxItems"},

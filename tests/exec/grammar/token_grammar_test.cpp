@@ -223,6 +223,34 @@ TEST_CASE("exec/grammar: a vocabulary that cannot write JSON, or not end, is ref
                   Error);
 }
 
+// `depth` levels of two alternatives each, which begin alike; `wrap` is around each alternative.
+std::string twice(int depth, const char* front, const char* back) {
+  std::string defs;
+  for (int level = 0; level < depth; ++level) {
+    const std::string next =
+        front + std::string(R"({"$ref": "#/$defs/l)") + std::to_string(level + 1) + R"("})" + back;
+    defs += R"("l)" + std::to_string(level) + R"(": {"anyOf": [)" + next + ", " + next + "]}, ";
+  }
+  return R"({"$ref": "#/$defs/l0", "$defs": {)" + defs + R"("l)" + std::to_string(depth) +
+         R"(": {"type": "boolean"}}})";
+}
+
+TEST_CASE("exec/grammar: alternatives of alternatives take no more than they differ by") {
+  const auto trie = std::make_shared<const TokenTrie>(straddling(), 320);
+  CHECK_NOTHROW(grammar_of(twice(60, "", "").c_str(), trie, 0));
+  CHECK_NOTHROW(
+      grammar_of(twice(40, R"({"anyOf": [)", R"(, {"type": "null"}]})").c_str(), trie, 0));
+}
+
+TEST_CASE("exec/grammar: alternatives that multiply with every bracket are refused") {
+  Tokens tokens = straddling();
+  tokens.emplace_back(std::string(24, '['), 310);
+  const auto trie = std::make_shared<const TokenTrie>(tokens, 320);
+  const char* const items = R"({"type": "array", "minItems": 1, "items": )";
+  CHECK_NOTHROW(grammar_of(twice(6, items, "}").c_str(), trie, 0));
+  CHECK_THROWS_AS(grammar_of(twice(20, items, "}").c_str(), trie, 0), Error);
+}
+
 TEST_CASE("exec/grammar: the grammars of a model are kept by their schemas") {
   const auto tokenizer = load("scenarios/models/tandem-tiny", 4096);
   TokenGrammars grammars(*tokenizer, {2}, 4096);
