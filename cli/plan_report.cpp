@@ -6,6 +6,7 @@
 
 #include "cli/views/answer_view.hpp"
 #include "cli/views/bound_view.hpp"
+#include "cli/views/choice_view.hpp"
 #include "cli/views/free_view.hpp"
 #include "cli/views/model_view.hpp"
 #include "cli/views/plan_view.hpp"

@@ -41,7 +41,7 @@ TokenWalk::TokenWalk(std::shared_ptr<const TokenGrammar> grammar)
       at_(places_from(grammar_->bytes(), stacks_, {{grammar_->bytes().start(0)}})) {}
 
 void TokenWalk::push(std::int32_t token) {
-  // Places of alternatives that begin alike multiply with their depth: the first ones are kept.
+  // Places of alternatives with the same beginning multiply with their depth: the first are kept.
   constexpr std::size_t kKept = 256;
   // More than masks follow from one place, so that what they allow is found.
   constexpr std::size_t kMostWithin = 1U << 16U;

@@ -38,7 +38,8 @@ void TokenMasks::count(const GrammarPlaces& places) {
   visited_ += places.places.size() + 1;
   if (limited_ && (places.cut || visited_ > kMostVisited))
     throw Error(
-        "a schema with too many alternatives that begin alike, expected at most 4096 at once; let "
+        "a schema with too many alternatives with the same beginning, expected at most 4096 at "
+        "once; let "
         "them differ in the name of their first property");
 }
 

@@ -223,7 +223,7 @@ TEST_CASE("exec/grammar: a vocabulary that cannot write JSON, or not end, is ref
                   Error);
 }
 
-// `depth` levels of two alternatives each, which begin alike; `wrap` is around each alternative.
+// `depth` levels of two alternatives with the same beginning; `front` and `back` are around each.
 std::string twice(int depth, const char* front, const char* back) {
   std::string defs;
   for (int level = 0; level < depth; ++level) {
