@@ -17,10 +17,12 @@
 #include <thread>
 #include <vector>
 
+#include "exec/kernels/integer_choice.hpp"
 #include "exec/session/master.hpp"
 #include "exec/session/worker.hpp"
 #include "model/base/error.hpp"
 #include "tests/exec/weights/weights_support.hpp"
+#include "tests/support/source_tree.hpp"
 
 namespace tandem::testing {
 
@@ -67,6 +69,8 @@ class Workers {
   Workers(const std::filesystem::path& folder, int count, const std::optional<exec::Key>& key,
           TuneWorker tune = {})
       : folder_(folder), tune_(std::move(tune)), endpoints_(1), pids_(1, -1) {
+    // Once for all tests and their workers: with a thread sanitizer it takes seconds a process.
+    exec::choose_integer_kernels(program().parent_path() / "kernel-times");
     for (int d = 1; d <= count; ++d) {
       exec::ListenSocket socket({.host = "127.0.0.1"}, key.has_value());
       endpoints_.push_back(socket.endpoint());
