@@ -31,6 +31,22 @@ endif()
 # For folders that take requests and print answers: what computes is elsewhere, and -O1 compiles in two thirds of the time of -O3.
 set(TANDEM_LIGHT $<$<CONFIG:Release>:-O1>)
 
+# tandem_light(REGEX): the same for these sources of any library, named relative to the root.
+function(tandem_light regex)
+  get_property(targets GLOBAL PROPERTY TANDEM_UNITY_TARGETS)
+  foreach(target ${targets})
+    get_target_property(sources ${target} SOURCES)
+    get_target_property(folder ${target} SOURCE_DIR)
+    foreach(source ${sources})
+      cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} NORMALIZE)
+      file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR} ${source})
+      if(name MATCHES "${regex}")
+        set_property(SOURCE ${source} TARGET_DIRECTORY ${target} APPEND PROPERTY COMPILE_OPTIONS ${TANDEM_LIGHT})
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
 # tandem_library(NAME SOURCES ... HEADERS ... PUBLIC deps... PRIVATE deps...)
 # Makes tandem_NAME with alias tandem::NAME. Its headers are private: include/tandem/ has those of the library (api/).
 function(tandem_library name)

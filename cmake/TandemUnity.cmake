@@ -1,4 +1,4 @@
-# tandem_unity(EXCEPT REGEXES ...): compiles the sources of our libraries and tests in groups of up to 16 (a unity build), which takes less
+# tandem_unity(EXCEPT REGEXES ...): compiles the sources of our libraries and tests in groups of up to 24 (a unity build), which takes less
 # than half the processor time of one by one: most of a source is headers. The preset `dev` compiles each source alone, which shows that
 # each includes what it needs; name the files you edit in TANDEM_UNITY_ALONE. Sources of a group have the same options.
 # A source's group follows from its name alone, so that a new file changes one group, except where the number of groups changes.
@@ -12,7 +12,7 @@ function(tandem_unity)
   if(TANDEM_UNITY_ALONE)
     string(APPEND except "|${TANDEM_UNITY_ALONE}")
   endif()
-  set(files_a_group 16)
+  set(files_a_group 24)
   # A local name may be another source's; to GCC a class of one source is one of a header, which had better name nothing unnamed.
   set(quiet -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   get_property(targets GLOBAL PROPERTY TANDEM_UNITY_TARGETS)

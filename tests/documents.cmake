@@ -17,5 +17,5 @@ if(NOT TANDEM_SANITIZE)  # they are run, not searched for undefined behaviour
   add_test(NAME "documents/commands: README, tutorials and how-tos print what they show"
            COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/documents/check_pages.py commands $<TARGET_FILE:tandem>)
   set_tests_properties("documents/commands: README, tutorials and how-tos print what they show"
-                       PROPERTIES LABELS documents TIMEOUT 600 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+                       PROPERTIES LABELS documents TIMEOUT 600 COST 1000 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 endif()

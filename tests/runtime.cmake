@@ -2,7 +2,6 @@
 tandem_tests(
   runtime
   SOURCES
-    exec/session/session_program_test.cpp
     exec/session/session_test.cpp
     exec/session/session_weights_test.cpp
     exec/session/session_served_test.cpp
@@ -33,10 +32,8 @@ tandem_tests(
     exec/runtime/spread_run_test.cpp
     exec/runtime/wire_type_run_test.cpp
     exec/runtime/chosen_instructions.cpp
-    cli/cli_program.cpp
   LIBRARIES tandem::exec Threads::Threads)
 target_include_directories(tandem_runtime_tests PRIVATE ${PROJECT_SOURCE_DIR})
-add_dependencies(tandem_runtime_tests tandem)
 
 if(NOT TANDEM_SANITIZE)  # sanitizers take several times the memory
   add_test(NAME "exec/streaming: a model of four times a memory cgroup's limit runs to its end"

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 // Returns the model folder or GGUF file that --tokenizer names; empty without it. Throws Error for
 // a path without a tokenizer, with which every byte would count as a token.
-fs::path tokenizer_source(const Options& options) {
+fs::path named_tokenizer(const Options& options) {
   const std::optional<std::string> name = options.text("tokenizer");
   if (!name) return {};
   fs::path source = find_weights(*name);
@@ -48,7 +48,7 @@ std::optional<study::ServedWorkload> predicted_workload(const Options& options,
   const planner::Plan& plan = file.plan;
   std::optional<Served> served = served_workload(
       options, {.model = plan.model,
-                .tokenizer = tokenizer_source(options),
+                .tokenizer = named_tokenizer(options),
                 .remedy = "give prompt_tokens, or '--tokenizer' a model folder or GGUF file",
                 .sample =
                     [&] {

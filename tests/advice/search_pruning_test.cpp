@@ -40,7 +40,7 @@ Question random_question(test::RandomClusters& random, int number) {
 TEST_CASE("study/search: what is pruned is not the best, and nothing is below the bound" *
           doctest::test_suite("long")) {
   test::RandomClusters random(89);
-  tandem::testing::Sampled sampled(4);
+  tandem::testing::Sampled sampled(3, tandem::testing::kTakesMinutes);
   int streamed = 0;
   for (int i = 0; i < kClusters; ++i) {
     CAPTURE(i);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/cli/cli_program.hpp"
+#include "tests/support/sampled.hpp"
 
 namespace tandem::test::free_changes_command_test {
 namespace {
@@ -83,9 +84,10 @@ const std::string kTiny = "--platform flat3 --model tandem-tiny --prompt-tokens 
 TEST_CASE("cli/free changes: each, added to the command, gives the time that it promised" *
           doctest::test_suite("long")) {
   const Kitchen bench;
+  testing::Sampled taken(3, testing::kTakesMinutes);
   for (const char* const strategy :
        {"local", "tensor", "pipeline", "galaxy", "sp", "csps", "spread"})
-    CHECK(check_changes(bench, kTiny + "--strategy " + strategy) > 0);
+    if (taken()) CHECK(check_changes(bench, kTiny + "--seconds 0 --strategy " + strategy) > 0);
   for (const char* const flags :
        {"--strategy tensor --dtype q8_0 --partition 3:2:1", "--strategy pipeline --chunk whole",
         "--strategy pipeline --groups auto --allreduce ring",
@@ -93,20 +95,21 @@ TEST_CASE("cli/free changes: each, added to the command, gives the time that it 
         "--strategy spread --decode-moves auto --dtype f16", "--strategy tensor --devices fewest",
         "--strategy galaxy --tiles 2 --objective ttft", "--strategy tensor --head auto",
         "--strategy pipeline --samples 3 --chunk whole", "--strategy tensor --samples 3"})
-    CHECK(check_changes(bench, kTiny + flags) > 0);
+    if (taken()) CHECK(check_changes(bench, kTiny + "--seconds 0 " + flags) > 0);
 }
 
 TEST_CASE("cli/free changes: those of a searched plan fix what was searched" *
           doctest::test_suite("long")) {
   const Kitchen bench;
   const std::string far = "--platform home4 --model gpt2 --prompt-tokens 40 --new-tokens 6 ";
+  testing::Sampled taken(3, testing::kTakesMinutes);
   for (const std::string& base : {kTiny, far}) {
     for (const char* const flags :
          {"--strategy spread --devices auto --seconds 0",
           "--strategy pipeline --devices auto --seconds 0", "--strategy auto --seconds 0",
           "--strategy auto --evaluations 4000",
           "--strategy auto --seconds 0 --objective ttft --dtype q8_0"})
-      static_cast<void>(check_changes(bench, base + flags));
+      if (taken()) static_cast<void>(check_changes(bench, base + flags));
   }
   static_cast<void>(check_changes(bench, far + "--strategy auto --seconds 0 --objective latency "
                                                "--devices desktop,laptop --master laptop"));

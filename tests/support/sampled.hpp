@@ -26,17 +26,25 @@ inline bool cases_are_slow() {
   return slow;
 }
 
-// Whether a loop over many cases takes this one: all of them, where they are slow the first of
-// every `n`. Nested loops want an `n` that shares no factor with their lengths, so that each value
-// of each comes. One object a test.
+// Whether loops that take a minute anywhere run whole, which the environment says: .ci/full does.
+inline bool all_cases_are_wanted() {
+  static const bool wanted = std::getenv("TANDEM_ALL_CASES") != nullptr;
+  return wanted;
+}
+
+// Whether a loop over many cases takes this one: the first of every `n` where cases are slow, or,
+// of a loop that `takes_minutes`, unless all are wanted; else all of them. Nested loops want an `n`
+// that shares no factor with their lengths, so that each value of each comes. One object a test.
 class Sampled {
  public:
-  explicit Sampled(int n) : n_(n) {}
-  [[nodiscard]] bool operator()() { return !cases_are_slow() || case_++ % n_ == 0; }
+  explicit Sampled(int n, bool takes_minutes = false)
+      : n_(cases_are_slow() || (takes_minutes && !all_cases_are_wanted()) ? n : 1) {}
+  [[nodiscard]] bool operator()() { return case_++ % n_ == 0; }
 
  private:
   int n_;
   int case_ = 0;
 };
+inline constexpr bool kTakesMinutes = true;  // for Sampled
 
 }  // namespace tandem::testing

@@ -17,6 +17,7 @@
 #include "planner/strategy/common/positions.hpp"
 #include "tests/exec/weights/weights_support.hpp"
 #include "tests/support/device_runs.hpp"
+#include "tests/support/sampled.hpp"
 #include "tests/support/serial_executor.hpp"
 
 namespace tandem::exec::spread_run_test {
@@ -116,6 +117,7 @@ float limit_of(const model::Transformer& geometry) {
 }
 
 TEST_CASE("exec/spread: gives one device's logits and tokens, and sends what is predicted") {
+  testing::Sampled taken(3);
   for (const auto& [name, geometry] : models()) {
     const TemporaryFolder folder;
     write_random_weights(geometry, 17, model::DType::f32, folder.path());
@@ -126,6 +128,7 @@ TEST_CASE("exec/spread: gives one device's logits and tokens, and sends what is 
                                                    .generate(prompt_of(prompt), kTokens, wanted);
       for (const auto& [devices, room] :
            std::vector<std::pair<int, int>>{{1, -1}, {2, -1}, {2, 1}, {3, 1}, {4, -1}}) {
+        if (!taken()) continue;
         CAPTURE(std::string(name));
         CAPTURE(prompt);
         CAPTURE(devices);
@@ -140,6 +143,7 @@ TEST_CASE("exec/spread: gives one device's logits and tokens, and sends what is 
 }
 
 TEST_CASE("exec/spread: uneven parts, and keys and values that move, give one device's tokens") {
+  testing::Sampled taken(3);
   for (auto& [name, geometry] : models()) {
     geometry.max_context = 256;
     const TemporaryFolder folder;
@@ -159,6 +163,7 @@ TEST_CASE("exec/spread: uneven parts, and keys and values that move, give one de
         for (const int room : {0, 1}) {
           if (prompt > 7 && room == 0) continue;
           if (moves == keys_once && room == 0) continue;  // it is the master's anyway
+          if (!taken()) continue;
           CAPTURE(std::string(name));
           CAPTURE(prompt);
           CAPTURE(std::string(partition));
@@ -175,6 +180,7 @@ TEST_CASE("exec/spread: uneven parts, and keys and values that move, give one de
 }
 
 TEST_CASE("exec/spread: an FFN of new tokens that devices share out gives one device's tokens") {
+  testing::Sampled taken(3);
   auto all = models();
   model::Transformer biased = testing::small_llama();
   biased.family = model::Family::gpt2;
@@ -203,6 +209,7 @@ TEST_CASE("exec/spread: an FFN of new tokens that devices share out gives one de
                                                     {0, columns / 4, columns},
                                                     {columns - 1, columns - 1, columns},
                                                     {columns / 2, columns, columns}}) {
+          if (!taken()) continue;
           std::int32_t begin = 0;
           for (std::size_t d = 0; d < ends.size(); ++d) {
             plan.devices[d].share.part.columns =

@@ -395,7 +395,8 @@ std::string observed(const Case& given, const planner::Plan& plan, const std::ve
          then + " |";
 }
 
-TEST_CASE("exec/privacy: workers recover what SECURITY.md says, strategy by strategy") {
+TEST_CASE("exec/privacy: workers recover what SECURITY.md says, strategy by strategy" *
+          doctest::test_suite("long")) {
   using Moves = planner::DecodeMoves;
   const Case cases[] = {
       {.name = "local", .strategy = "local", .devices = 1},

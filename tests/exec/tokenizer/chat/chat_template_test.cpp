@@ -19,6 +19,7 @@
 #include "exec/tokenizer/utf8.hpp"
 #include "tests/exec/weights/weights_support.hpp"
 #include "tests/model/model_fixtures.hpp"
+#include "tests/support/sampled.hpp"
 #include "tests/support/source_tree.hpp"
 
 namespace tandem::exec::chat_template_test {
@@ -138,10 +139,12 @@ TEST_CASE("exec/chat: keys that hold one tuple many times over take an error") {
       "{% set ns = namespace(a=(1, 2), b=(1, 2)) %}{% for i in range(60) %}{% set ns.a = (ns.a, "
       "ns.a) "
       "%}{% set ns.b = (ns.b, ns.b) %}{% endfor %}";
+  testing::Sampled taken(3);
   for (const char* const use :
        {"{{ {ns.a: 1, ns.b: 2} }}", "{{ {ns.a: 1}[ns.b] }}", "{{ {1: 2}.get(ns.a) }}",
         "{{ ns.a in {(1, 2): 2} }}", "{{ {1: 2}[ns.a] }}", "{{ [ns.a, ns.b]|unique|list }}",
         "{{ ns.a == ns.b }}", "{{ [ns.a, ns.b]|sort }}"}) {
+    if (!taken()) continue;
     CAPTURE(use);
     CHECK(contains(error_of([&] { return applied(tuples + use); }), "more work than"));
   }
