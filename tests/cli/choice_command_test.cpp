@@ -170,9 +170,9 @@ TEST_CASE("cli/choice: strategy auto of weights that stream" * doctest::test_sui
 TEST_CASE("cli/choice: a plan that leaves devices out is simulated and told of as it is" *
           doctest::test_suite("long")) {
   const Kitchen bench;
-  const Json plan = Json::parse(
-      bench.good({"plan", "--model", "gpt2-l", "--platform", "home4", "--strategy", "auto",
-                  "--master", "desktop", "--dtype", "q8_0", "--out", "m.json", "--json"}));
+  const Json plan = Json::parse(bench.good(
+      {"plan", "--model", "gpt2-l", "--platform", "home4", "--strategy", "auto", "--master",
+       "desktop", "--dtype", "q8_0", "--seconds", "0", "--out", "m.json", "--json"}));
   const Json& first = plan.at("choice").at("contenders").at(0);
   const Json& left_out = plan.at("choice").at("left_out");
   REQUIRE(!left_out.empty());

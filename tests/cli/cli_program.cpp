@@ -53,9 +53,10 @@ int wait_for(pid_t child) {
 }
 
 // Plans of tests are of strategy tensor with sums at a star and read prompts whole unless they say
-// so. Searches make so many evaluations, as none may depend on the machine's speed.
-void name_strategy(std::vector<std::string>& words) {
-  if (words.size() < 2 || words[1] != "plan") return;
+// so. As none may depend on the machine's speed, searches make so many evaluations, or go to the
+// end where they always do. Returns whether they may be cut by this.
+bool complete_plan(std::vector<std::string>& words) {
+  if (words.size() < 2 || words[1] != "plan") return false;
   const auto begins = [&](const std::string& flag) {
     return std::ranges::any_of(words, [&](const std::string& w) { return w.starts_with(flag); });
   };
@@ -64,8 +65,24 @@ void name_strategy(std::vector<std::string>& words) {
     words.insert(words.begin() + 2, {"--strategy", "tensor"});
     if (!begins("--allreduce")) words.insert(words.begin() + 2, {"--allreduce", "star"});
   }
-  if (!begins("--seconds") && !begins("--evaluations"))
-    words.insert(words.begin() + 2, {"--evaluations", "2000"});
+  if (begins("--seconds") || begins("--evaluations")) return false;
+  const auto given = [&](const std::string& flag, const std::string& value) {
+    const auto at = std::ranges::find(words, flag);
+    return at != words.end() && std::next(at) != words.end() && *std::next(at) == value;
+  };
+  if (begins("--max-") || given("--sp", "auto") || given("--decode-moves", "auto") ||
+      given("--devices", "fewest")) {
+    words.insert(words.begin() + 2, {"--seconds", "0"});
+    return false;
+  }
+  words.insert(words.begin() + 2, {"--evaluations", "2000"});
+  return true;
+}
+
+// Takes out the line about a search that was cut.
+void forget_cut(std::string& err) {
+  const std::size_t begin = err.find("tandem plan: stopped after ");
+  if (begin != std::string::npos) err.erase(begin, err.find('\n', begin) + 1 - begin);
 }
 
 }  // namespace
@@ -94,8 +111,10 @@ Outcome Workbench::run_into(const std::string& path, const std::vector<std::stri
                             const std::vector<std::string>& environment) const {
   std::vector<std::string> words{program_.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  name_strategy(words);
-  return spawn(path, std::move(words), environment);
+  const bool may_be_cut = complete_plan(words);
+  Outcome outcome = spawn(path, std::move(words), environment);
+  if (may_be_cut) forget_cut(outcome.err);
+  return outcome;
 }
 
 Outcome Workbench::shell(const std::string& script) const {
