@@ -30,7 +30,7 @@ std::string overview() {
   return "usage: " + name + " COMMAND ...\n\n" + std::string(program().summary) + "\n\n" +
          summaries(program().commands) + "\n'" + name + " help COMMAND' explains one; '" + name +
          " --version' names the build.\n"
-         "Exit codes: 0 done, 1 error in a file, flag or peer, 2 wrong usage, 3 the answer is no,\n"
+         "Exit codes: 0 done, 1 error in a file, flag or peer, 2 wrong usage, 3 infeasible,\n"
          "70 internal error, 141 standard output's reader has left.\n";
 }
 

@@ -120,7 +120,8 @@ void print_worth(const FreeChanges& changes, const std::vector<const FreeChange*
     if (const std::vector<std::string> gone = replaced(*change, words); !gone.empty())
       out << "    in place of " << joined(gone) << '\n';
   }
-  if (fixed) out << "  with what else fixes this plan: " << text_of(changes.fixed) << '\n';
+  if (fixed)
+    out << "  together with the flags that fix this plan: " << text_of(changes.fixed) << '\n';
 }
 
 }  // namespace
@@ -132,7 +133,7 @@ void print_free(const FreeChanges& changes, const FreeWords& words, std::ostream
     out << (worth.empty() ? "No free change gains 1%: " : "Free changes that gain less than 1%: ")
         << joined(small) << ".\n";
   if (!changes.not_tried.empty())
-    out << "Not tried within the time: " << joined(changes.not_tried) << ".\n";
+    out << "Free changes not tried within the time: " << joined(changes.not_tried) << ".\n";
 }
 
 Json free_json(const FreeChanges& changes, const FreeWords& words) {

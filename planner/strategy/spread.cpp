@@ -469,8 +469,8 @@ void check_own_lengths(const Plan& plan, const Workload& workload) {
 // prompt of one token looks like a new one.
 void refuse_served(const Plan& /*plan*/) {
   throw Error(
-      "strategy 'spread': a workload of requests, expected the one request of the plan; leave out "
-      "'--workload' or '--samples', or plan with strategy 'csps'");
+      "strategy 'spread': many requests, a server or a chat, expected the one request of the plan; "
+      "leave out '--workload' or '--samples', or plan with another strategy, such as 'csps'");
 }
 
 }  // namespace

@@ -257,7 +257,8 @@ TEST_CASE("cli/serve: what cannot be served is one clear error") {
   CHECK_FALSE(small.out.empty());
   bench.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--strategy", "spread",
               "--prompt-tokens", "5", "--new-tokens", "4", "--out", "spread.json", "--quiet"});
-  check_refused(bench, {"serve", "spread.json", "--weights", "tiny", "--emulate"}, 1, "spread");
+  check_refused(bench, {"serve", "spread.json", "--weights", "tiny", "--emulate"}, 1,
+                "many requests, a server or a chat");
 }
 
 TEST_CASE("cli/chat: turns, commands and the end of the input") {

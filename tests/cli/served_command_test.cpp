@@ -301,7 +301,7 @@ TEST_CASE("cli/served: what a plan is not for is refused before any device start
   const Outcome outcome = bench.run({"run", "one.json", "--weights", "tiny", "--emulate",
                                      "--samples", "2", "--prompt", "hello!"});
   CHECK(outcome.code == 1);
-  CHECK(outcome.err.find("a workload of requests, expected the one request") != std::string::npos);
+  CHECK(outcome.err.find("a server or a chat, expected the one request") != std::string::npos);
   CHECK(outcome.err.find("device") == std::string::npos);
   const auto check = [&](Words words, const std::string& why) {
     CAPTURE(why);
