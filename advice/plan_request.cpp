@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "advice/prompt_chunks.hpp"
+#include "model/predict/device_profile.hpp"
 #include "planner/search/request_checks.hpp"
 #include "planner/search/token_ffn.hpp"
 #include "planner/strategy/common/head.hpp"
@@ -11,12 +12,25 @@
 #include "planner/strategy/common/stages.hpp"
 
 namespace tandem::study {
+namespace {
+
+// Plans keep the rates of their own formats. Nominal ones have those of all: a change may need
+// them.
+model::DeviceProfile whole_profile(const planner::Plan& plan, std::size_t device) {
+  const model::DeviceProfile& kept = plan.profiles[device];
+  model::DeviceProfile nominal = model::nominal_profile(plan.cluster.devices()[device]);
+  return model::for_formats(nominal, plan.model.formats, plan.model.cache) == kept ? nominal : kept;
+}
+
+}  // namespace
 
 Scene scene_of(const planner::Plan& plan) {
   const auto name = [&](model::DeviceIndex d) {
     return plan.cluster.devices()[static_cast<std::size_t>(d)].name;
   };
-  Scene scene{.cluster = plan.cluster, .profiles = plan.profiles, .master = name(plan.master)};
+  Scene scene{.cluster = plan.cluster, .profiles = {}, .master = name(plan.master)};
+  for (std::size_t d = 0; d < plan.profiles.size(); ++d)
+    scene.profiles.push_back(whole_profile(plan, d));
   if (!planner::sharding_of(plan).splits_layers() || !planner::has_groups(plan)) return scene;
   for (const planner::Stage& stage : planner::stages(plan)) {
     std::vector<std::string>& group = scene.groups.emplace_back();

@@ -11,7 +11,9 @@ seconds=${PROFILE_SECONDS:-12}
 model=scenarios/models/tandem-tiny
 prompt='Ida lives in Oslo. The red lamp is in the attic. Hugo works as a baker. The best friend of Ida is Hugo. '\
 'The number of the green box is seven. A dog slept near the river. Question: Where is the red lamp? Answer:'
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+bold=; plain=
+if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
+say() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 mkdir -p "$out"
 
 say "1. The devices and the network between them"

@@ -272,7 +272,8 @@ exec::LiveRequest ApiService::prepared(const ApiRequest& asked) {
   if (!asked.model.empty() && asked.model != options_.model)
     throw ApiError(404,
                    "the model '" + model::one_line(asked.model, 100) +
-                       "' does not exist, expected '" + options_.model + "'",
+                       "' does not exist, expected '" + options_.model +
+                       "'; name it, or leave 'model' out",
                    "model", "model_not_found");
   exec::LiveRequest live{.request = {.id = "request"}, .logprobs = asked.logprobs};
   planner::InferenceRequest& request = live.request;

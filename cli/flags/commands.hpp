@@ -17,7 +17,7 @@ using Arguments = std::vector<std::string>;
 struct Command {
   std::string_view name;
   std::string_view summary;  // one line of `--help`; empty: not listed
-  // Results to `out`; returns the exit code (0 done, 3 the answer is no). Throws Error (exit 1),
+  // Results to `out`; returns the exit code (0 done, 3 infeasible). Throws Error (exit 1),
   // Usage (exit 2).
   int (*run)(const Arguments& arguments, std::ostream& out);
   std::string_view group = {};  // heading above the first command of a group; empty: none

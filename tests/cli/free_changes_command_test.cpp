@@ -169,7 +169,12 @@ TEST_CASE("cli/free changes: of a plan file, with what makes the plan anew") {
   for (const char* const strategy : {"tensor", "pipeline", "galaxy", "csps", "spread"}) {
     CAPTURE(strategy);
     bench.must(words_of(base + " --out plan.json --quiet --strategy " + strategy));
-    const Json free = Json::parse(bench.good({"whatif", "plan.json", "--json"})).at("free_changes");
+    const Json answer = Json::parse(bench.good({"whatif", "plan.json", "--json"}));
+    const Json& free = answer.at("free_changes");
+    CHECK(free.at("unchanged_s") == answer.at("unchanged_s"));
+    // A nominal profile has rates for whatever a change asks for.
+    for (const Json& change : answer.at("changes"))
+      CHECK(change.at("obstacle").dump().find("has no rate") == std::string::npos);
     std::size_t checked = 0;
     for (const Json& change : free.at("changes")) {
       CAPTURE(change.dump());

@@ -40,7 +40,8 @@ void check_sparse_batch(const Plan& plan, const model::Batch& batch) {
 void refuse_served_sparse(const Plan& plan) {
   if (!plan.sparse) return;
   refuse_sparse(
-      "a workload of requests, expected one request; leave out '--workload' or '--samples'");
+      "many requests, a server or a chat, expected one request; leave out '--workload' or "
+      "'--samples', or plan without levels");
 }
 
 }  // namespace tandem::planner
