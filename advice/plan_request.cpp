@@ -19,6 +19,7 @@ namespace {
 model::DeviceProfile whole_profile(const planner::Plan& plan, std::size_t device) {
   const model::DeviceProfile& kept = plan.profiles[device];
   model::DeviceProfile nominal = model::nominal_profile(plan.cluster.devices()[device]);
+  nominal.program_bytes = kept.program_bytes;
   return model::for_formats(nominal, plan.model.formats, plan.model.cache) == kept ? nominal : kept;
 }
 

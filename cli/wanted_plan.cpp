@@ -96,7 +96,8 @@ std::optional<Served> wanted_requests(const Options& options, const std::string&
 // Prints what is assumed of its hosts.
 sim::Platform read_scenario(const Options& options, const std::string& platform, bool quiet) {
   sim::Platform scenario = sim::read_platform(platform, platform_options(options, true));
-  for (const std::string& remark : {defaults_remark(scenario), speed_remark(scenario.cluster)}) {
+  for (const std::string& remark :
+       {defaults_remark(scenario), speed_remark(scenario.cluster), link_remark(scenario.cluster)}) {
     if (!remark.empty() && !quiet) std::cerr << "tandem plan: " << remark << '\n';
   }
   return scenario;

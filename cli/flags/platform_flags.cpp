@@ -75,4 +75,20 @@ std::string speed_remark(const model::Cluster& cluster) {
          "examples, write the real ones into a copy";
 }
 
+std::string link_remark(const model::Cluster& cluster) {
+  constexpr double kLeastBytesPerS = 1e4;  // a modem of 56 kbit/s has 7 kB/s
+  constexpr double kLongestS = 2.0;        // a satellite in geostationary orbit has 0.25 s
+  for (const model::Link& link : cluster.links()) {
+    const std::string name = "link '" + link.name + "' has a ";
+    if (link.bandwidth.value() < kLeastBytesPerS)
+      return name + "bandwidth of " + to_text(link.bandwidth) +
+             ", less than a modem's: a number without a unit is bytes a second; write, say, "
+             "'1Gbps'";
+    if (link.latency.value() > kLongestS)
+      return name + "latency of " + to_text(link.latency) +
+             ", more than a satellite's: a number without a unit is seconds; write, say, '200us'";
+  }
+  return "";
+}
+
 }  // namespace tandem::cli
