@@ -3,22 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exec/tokenizer/chat/access.hpp"
+#include "exec/tokenizer/chat/elements.hpp"
 #include "exec/tokenizer/chat/find_text.hpp"
 
 namespace tandem::exec::chat {
 namespace {
-
-std::partial_ordering order_of(std::int64_t whole, double real) {
-  constexpr double kTwo63 = 9223372036854775808.0;
-  if (std::isnan(real)) return std::partial_ordering::unordered;
-  if (real >= kTwo63) return std::partial_ordering::less;
-  if (real < -kTwo63) return std::partial_ordering::greater;
-  const double floor = std::floor(real);
-  const auto below = static_cast<std::int64_t>(floor);
-  if (whole != below) return whole <=> below;
-  return floor < real ? std::partial_ordering::less : std::partial_ordering::equivalent;
-}
 
 bool holds(std::string_view sign, std::partial_ordering order) {
   if (sign == "<") return order < 0;
@@ -60,15 +49,6 @@ bool equal_mappings(Budget& budget, const Mapping& a, const Mapping& b) {
 }
 
 }  // namespace
-
-std::partial_ordering order_of_numbers(const Value& a, const Value& b) {
-  const double* const real_a = a.get<double>();
-  const double* const real_b = b.get<double>();
-  if (real_a != nullptr && real_b != nullptr) return *real_a <=> *real_b;
-  if (real_a != nullptr) return 0 <=> order_of(*b.whole(), *real_a);
-  if (real_b != nullptr) return order_of(*a.whole(), *real_b);
-  return *a.whole() <=> *b.whole();
-}
 
 bool equal(Budget& budget, const Value& a, const Value& b) {
   budget.read(16);

@@ -9,8 +9,6 @@
 
 namespace tandem::exec::chat {
 
-// Compares integers, floating-point and truth values exactly; unordered with a NaN.
-[[nodiscard]] std::partial_ordering order_of_numbers(const Value& a, const Value& b);
 // ==
 [[nodiscard]] bool equal(Budget& budget, const Value& a, const Value& b);
 // Returns a `sign` b, for < <= > >=. Throws Error for values without an order.

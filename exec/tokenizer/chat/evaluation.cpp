@@ -1,6 +1,7 @@
 #include "exec/tokenizer/chat/access.hpp"
 #include "exec/tokenizer/chat/arithmetic.hpp"
 #include "exec/tokenizer/chat/compare.hpp"
+#include "exec/tokenizer/chat/elements.hpp"
 #include "exec/tokenizer/chat/filters.hpp"
 #include "exec/tokenizer/chat/interpreter.hpp"
 #include "exec/tokenizer/chat/predicates.hpp"

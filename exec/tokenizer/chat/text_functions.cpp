@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exec/tokenizer/chat/access.hpp"
+#include "exec/tokenizer/chat/elements.hpp"
 #include "exec/tokenizer/chat/find_text.hpp"
 #include "exec/tokenizer/chat/python_text.hpp"
 #include "exec/tokenizer/utf8.hpp"
