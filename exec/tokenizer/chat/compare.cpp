@@ -9,7 +9,7 @@
 namespace tandem::exec::chat {
 namespace {
 
-bool holds(std::string_view sign, std::partial_ordering order) {
+bool fits(std::string_view sign, std::partial_ordering order) {
   if (sign == "<") return order < 0;
   if (sign == "<=") return order <= 0;
   return sign == ">" ? order > 0 : order >= 0;
@@ -75,10 +75,10 @@ bool equal(Budget& budget, const Value& a, const Value& b) {
 }
 
 bool ordered(Budget& budget, std::string_view sign, const Value& a, const Value& b) {
-  if (a.is_number() && b.is_number()) return holds(sign, order_of_numbers(a, b));
+  if (a.is_number() && b.is_number()) return fits(sign, order_of_numbers(a, b));
   if (a.is_text() && b.is_text()) {
     budget.read(std::min(a.text().size(), b.text().size()));
-    return holds(sign, a.text() <=> b.text());
+    return fits(sign, a.text() <=> b.text());
   }
   const Sequence* const x = a.sequence();
   const Sequence* const y = b.sequence();
@@ -89,13 +89,13 @@ bool ordered(Budget& budget, std::string_view sign, const Value& a, const Value&
     if (!equal(budget, x->items[i], y->items[i]))
       return ordered(budget, sign, x->items[i], y->items[i]);
   }
-  return holds(sign, x->items.size() <=> y->items.size());
+  return fits(sign, x->items.size() <=> y->items.size());
 }
 
 bool contains(Budget& budget, const Value& whole, const Value& part) {
   if (whole.is_text()) {
     if (!part.is_text()) fail(kind_of(part) + " in a text, expected a text");
-    return TextFinder(budget, part.text()).find(whole.text(), 0) != std::string::npos;
+    return find_first(budget, whole.text(), part.text()) != std::string::npos;
   }
   if (const Sequence* const list = whole.sequence()) return has(budget, list->items, part);
   if (const Mapping* const mapping = whole.mapping()) {
@@ -107,6 +107,14 @@ bool contains(Budget& budget, const Value& whole, const Value& part) {
     if (equal(budget, *one, part)) return true;
   }
   return false;
+}
+
+bool holds(Budget& budget, std::string_view sign, const Value& a, const Value& b) {
+  if (sign == "==") return equal(budget, a, b);
+  if (sign == "!=") return !equal(budget, a, b);
+  if (sign == "in") return contains(budget, b, a);
+  if (sign == "notin") return !contains(budget, b, a);
+  return ordered(budget, sign, a, b);
 }
 
 }  // namespace tandem::exec::chat

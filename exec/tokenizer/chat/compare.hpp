@@ -15,5 +15,7 @@ namespace tandem::exec::chat {
 [[nodiscard]] bool ordered(Budget& budget, std::string_view sign, const Value& a, const Value& b);
 // Returns `part in whole`. Throws Error.
 [[nodiscard]] bool contains(Budget& budget, const Value& whole, const Value& part);
+// Returns a `sign` b, for these and == != in notin. Throws Error as they do.
+[[nodiscard]] bool holds(Budget& budget, std::string_view sign, const Value& a, const Value& b);
 
 }  // namespace tandem::exec::chat

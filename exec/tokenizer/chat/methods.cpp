@@ -42,8 +42,8 @@ Value bound_method(const Value& of, const std::string& name, Call call) {
 std::optional<Value> of_text(Budget& budget, const Value& of, const std::string& name) {
   expect_unmarked(of, "'" + name + "'");
   if (const TextMethod method = text_method(name)) {
-    return bound_method(of, name, [of, method](Budget& b, const Arguments& given) {
-      return method(b, of.text(), given);
+    return bound_method(of, name, [of, name, method](Budget& b, const Arguments& given) {
+      return method({b, name, of.text(), given});
     });
   }
   if (is_character_test(name)) {
