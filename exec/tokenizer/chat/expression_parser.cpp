@@ -134,7 +134,7 @@ Expression ExpressionParser::conditional() {
 }
 
 Expression ExpressionParser::binary(Level level) {
-  static const std::map<Level, std::vector<std::string_view>> kSigns{
+  static const std::map<Level, std::vector<std::string_view>> signs{
       {Level::disjunction, {"or"}},
       {Level::conjunction, {"and"}},
       {Level::sum, {"+", "-"}},
@@ -142,7 +142,7 @@ Expression ExpressionParser::binary(Level level) {
       {Level::power, {"**"}}};
   const auto is_here = [&] {
     return (tokens_->is(Token::Kind::name) || tokens_->is(Token::Kind::sign)) &&
-           is_any(tokens_->current(), kSigns.at(level));
+           is_any(tokens_->current(), signs.at(level));
   };
   Expression left = operand(level);
   while (is_here()) {
