@@ -10,26 +10,24 @@
 
 #include "exec/tokenizer/byte_alphabet.hpp"
 #include "exec/tokenizer/byte_pairs.hpp"
-#include "exec/tokenizer/token_table.hpp"
+#include "exec/tokenizer/table_tokenizer.hpp"
 #include "exec/tokenizer/utf8.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {
 
-using Ids = std::vector<std::int32_t>;
-
-class ByteLevelTokenizer final : public Tokenizer {
+class ByteLevelTokenizer final : public TableTokenizer {
  public:
   ByteLevelTokenizer(TokenizerJson json, const std::string& source, const TokenSettings& settings,
                      std::int64_t vocab)
-      : table_(vocab, source),
+      : TableTokenizer(vocab, source),
         source_(source),
         unknown_(json.unknown),
         forms_(std::move(json.forms)),
-        steps_(std::move(json.steps)),
-        front_(std::move(json.front)),
-        back_(std::move(json.back)) {
+        steps_(std::move(json.steps)) {
+    front_ = std::move(json.front);
+    back_ = std::move(json.back);
     check_prefix(settings, source);
     fill_table(json);
     merges_.reserve(json.merges.size());
@@ -41,40 +39,16 @@ class ByteLevelTokenizer final : public Tokenizer {
     choose_ends(json, settings, source);
   }
 
-  [[nodiscard]] Ids encode(std::string_view text, WrittenTokens written) const override {
-    const std::string valid = valid_utf8(text);
-    Ids ids = front_;
-    Words words;
-    for (const Fragment& fragment : tokens_.split(valid, written != WrittenTokens::text)) {
-      if (fragment.id >= 0) {
-        ids.push_back(static_cast<std::int32_t>(fragment.id));
-      } else if (forms_.empty()) {
-        encode_normalized(fragment.text, written, words, ids);
-      } else {
-        encode_normalized(in_forms(fragment.text), written, words, ids);
-      }
-    }
-    ids.insert(ids.end(), back_.begin(), back_.end());
-    return ids;
-  }
-
   [[nodiscard]] std::string guarded(std::string_view text) const override {
     return normalized_tokens_.guarded(tokens_.guarded(in_forms(text)));
   }
 
-  [[nodiscard]] std::string piece(std::int32_t id) const override { return table_.bytes(id); }
-  [[nodiscard]] std::int64_t vocab() const override { return table_.vocab(); }
-  [[nodiscard]] std::int64_t bos_token() const override {
-    return front_.empty() ? -1 : front_.front();
-  }
-  [[nodiscard]] std::ptrdiff_t tokens_in_front() const override { return std::ssize(front_); }
-  [[nodiscard]] std::span<const std::int64_t> eos_tokens() const override { return eos_; }
   [[nodiscard]] std::string description() const override {
     return "byte-level BPE, " + std::to_string(table_.count()) + " tokens";
   }
 
  private:
-  using Words = std::unordered_map<std::string, Ids>;  // of one text: most words come again
+  using Words = std::unordered_map<std::string, Ids>;  // of one part: most words come again
 
   // The file that takes precedence depends on the version of Hugging Face's library.
   void check_prefix(const TokenSettings& settings, const std::string& source) const {
@@ -175,10 +149,12 @@ class ByteLevelTokenizer final : public Tokenizer {
     return changed;
   }
 
-  void encode_normalized(std::string_view text, WrittenTokens written, Words& words,
-                         Ids& ids) const {
-    const bool special = written != WrittenTokens::text;
-    for (const Fragment& fragment : normalized_tokens_.split(text, special)) {
+  void append(std::string_view part, Before /*before*/, WrittenTokens written,
+              Ids& ids) const override {
+    const std::string text = in_forms(part);
+    Words words;
+    for (const Fragment& fragment :
+         normalized_tokens_.split(text, written != WrittenTokens::text)) {
       if (fragment.id >= 0) {
         ids.push_back(static_cast<std::int32_t>(fragment.id));
       } else {
@@ -234,18 +210,13 @@ class ByteLevelTokenizer final : public Tokenizer {
     }
   }
 
-  TokenTable table_;
   std::string source_;
   BytePairs merges_;
   std::unordered_map<std::string, std::int32_t> whole_words_;  // if merges are ignored for them
   std::int32_t unknown_;
   std::vector<UnicodeForm> forms_;
   std::vector<TokenizerJson::Step> steps_;
-  AddedTokens tokens_;             // looked for in the text as it is
-  AddedTokens normalized_tokens_;  // and in normalised text
-  Ids front_;
-  Ids back_;
-  std::vector<std::int64_t> eos_;
+  AddedTokens normalized_tokens_;  // looked for in normalised text
 };
 
 }  // namespace

@@ -18,7 +18,6 @@ class BytePairs {
   // Merges neighbours `left` and `right` into `merged`; replaces an earlier merge of the same two.
   void add_merge(std::int32_t left, std::int32_t right, std::int32_t merged, std::uint32_t rank);
   void reserve(std::size_t merges) { merges_.reserve(merges); }
-  [[nodiscard]] std::size_t merges() const { return merges_.size(); }
 
   // Appends the tokens of `word`; O(n log n) in its length. `unknown` replaces bytes without a
   // token.

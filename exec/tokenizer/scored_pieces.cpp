@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "exec/tokenizer/token_table.hpp"
+#include "exec/tokenizer/table_tokenizer.hpp"
 #include "exec/tokenizer/utf8.hpp"
 #include "model/base/error.hpp"
 
@@ -16,20 +16,19 @@ namespace tandem::exec {
 namespace {
 
 using Kind = SentencePieceModel::Kind;
-using Ids = std::vector<std::int32_t>;
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, a space within pieces
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
+std::string with_space_marks(std::string_view text) {
   std::string out;
-  for (;;) {
-    const std::size_t at = text.find(from);
-    out += text.substr(0, at);
-    if (at == std::string_view::npos) return out;
-    out += to;
-    text.remove_prefix(at + from.size());
+  for (const char c : text) {
+    if (c == ' ') {
+      out += kSpaceMark;
+    } else {
+      out += c;
+    }
   }
+  return out;
 }
 
 // Part of a text; empty: it became part of the one before.
@@ -54,18 +53,19 @@ struct Pair {
 // By a merged symbol's text, how many bytes of it were the left one.
 using PieceHalves = std::unordered_map<std::string_view, std::size_t>;
 
-class ScoredPiecesTokenizer final : public Tokenizer {
+class ScoredPiecesTokenizer final : public TableTokenizer {
  public:
   ScoredPiecesTokenizer(ScoredPieces pieces, const std::string& source,
                         const TokenSettings& settings, std::int64_t vocab)
-      : table_(vocab, source),
+      : TableTokenizer(vocab, source),
         pieces_(with_one_unknown(pieces)),
-        tokens_(std::move(pieces.tokens), TokenSearch::longest),
         space_prefix_(pieces.space_prefix),
         unknown_(pieces.unknown) {
+    tokens_ = AddedTokens(std::move(pieces.tokens), TokenSearch::longest);
+    const SentencePieceModel usual;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       const auto id = static_cast<std::int32_t>(i);
-      table_.set(id, text_of(pieces_[i]), pieces_[i].text);
+      table_.set(id, usual.meaning(pieces_[i]), pieces_[i].text);
       ids_.emplace(pieces_[i].text, id);
     }
     constexpr std::string_view kDigits = "0123456789ABCDEF";
@@ -76,38 +76,12 @@ class ScoredPiecesTokenizer final : public Tokenizer {
     choose_ends(settings, source);
   }
 
-  [[nodiscard]] Ids encode(std::string_view text, WrittenTokens written) const override {
-    const std::string valid = valid_utf8(text);
-    Ids ids;
-    if (first_ >= 0) ids.push_back(first_);
-    bool begins = true;
-    for (const Fragment& fragment : tokens_.split(valid, written != WrittenTokens::text)) {
-      if (fragment.id >= 0) {
-        ids.push_back(static_cast<std::int32_t>(fragment.id));
-      } else {
-        const std::string prefix(begins && space_prefix_ ? kSpace : "");
-        append(prefix + replace_all(unguarded(fragment.text, written), " ", kSpace), written, ids);
-      }
-      begins = fragment.id >= 0;
-    }
-    if (last_ >= 0) ids.push_back(last_);
-    return ids;
-  }
-
-  [[nodiscard]] std::string guarded(std::string_view text) const override {
-    return tokens_.guarded(text);
-  }
-
-  [[nodiscard]] std::string piece(std::int32_t id) const override { return table_.bytes(id); }
-
   // The space that was put in front of the text is not in it.
   [[nodiscard]] std::string first_piece(std::int32_t id, bool& at_start) const override {
     std::string text = table_.bytes(id);
     const auto index = static_cast<std::size_t>(id);
-    const bool is_text = index < pieces_.size() && (pieces_[index].kind == Kind::normal ||
-                                                    pieces_[index].kind == Kind::user_defined ||
-                                                    pieces_[index].kind == Kind::unused);
-    if (space_prefix_ && is_text && pieces_[index].text.starts_with(kSpace)) {
+    const bool is_text = index < pieces_.size() && pieces_[index].is_text();
+    if (space_prefix_ && is_text && pieces_[index].text.starts_with(kSpaceMark)) {
       text.erase(0, 1);
       at_start = false;
     }
@@ -115,49 +89,37 @@ class ScoredPiecesTokenizer final : public Tokenizer {
     return text;
   }
 
-  [[nodiscard]] std::int64_t vocab() const override { return table_.vocab(); }
-  [[nodiscard]] std::int64_t bos_token() const override { return first_; }
-  [[nodiscard]] std::span<const std::int64_t> eos_tokens() const override { return eos_; }
   [[nodiscard]] std::string description() const override {
     return "SentencePiece BPE, " + std::to_string(table_.count()) + " tokens";
   }
 
  private:
-  static std::string text_of(const SentencePieceModel::Piece& piece) {
-    switch (piece.kind) {
-      case Kind::control:
-        return "";
-      case Kind::unknown:
-        return SentencePieceModel().unk_surface;
-      case Kind::byte:
-        return {static_cast<char>(byte_of(piece.text))};
-      case Kind::normal:
-      case Kind::user_defined:
-      case Kind::unused:
-        return replace_all(piece.text, kSpace, " ");
-    }
-    return "";
-  }
-
   [[nodiscard]] std::int32_t id_of(std::string_view text) const {
     const auto found = ids_.find(text);
     return found == ids_.end() ? -1 : found->second;
   }
 
   void choose_ends(const TokenSettings& settings, const std::string& source) {
-    const auto end = [&](bool wanted, const std::string& text, const char* key) {
+    const auto put = [&](bool wanted, const std::string& text, const char* key, Ids& side) {
       const std::int32_t id = id_of(text);
       if (wanted && id < 0)
         throw Error(source + ": has no " + key +
                     ", expected one as that token is put around texts; convert the model anew");
-      return wanted ? id : -1;
+      if (wanted) side.push_back(id);
     };
-    first_ = end(settings.add_bos.value_or(true), settings.bos, "tokenizer.ggml.bos_token_id");
-    last_ = end(settings.add_eos.value_or(false), settings.eos, "tokenizer.ggml.eos_token_id");
+    put(settings.add_bos.value_or(true), settings.bos, "tokenizer.ggml.bos_token_id", front_);
+    put(settings.add_eos.value_or(false), settings.eos, "tokenizer.ggml.eos_token_id", back_);
     eos_ = settings.end_tokens(id_of(settings.eos));
   }
 
-  void append(std::string_view text, WrittenTokens written, Ids& ids) const {
+  void append(std::string_view part, Before before, WrittenTokens written,
+              Ids& ids) const override {
+    const std::string prefix(before != Before::text && space_prefix_ ? kSpaceMark : "");
+    const std::string text = prefix + with_space_marks(unguarded(part, written));
+    append_merged(text, written, ids);
+  }
+
+  void append_merged(std::string_view text, WrittenTokens written, Ids& ids) const {
     std::vector<Symbol> symbols;
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t bytes = character_at(text, at).bytes;
@@ -230,16 +192,11 @@ class ScoredPiecesTokenizer final : public Tokenizer {
     for (const char byte : text) ids.push_back(byte_id(byte));
   }
 
-  TokenTable table_;
   std::vector<SentencePieceModel::Piece> pieces_;  // by id
-  AddedTokens tokens_;
   bool space_prefix_;
   std::int32_t unknown_;
   std::unordered_map<std::string_view, std::int32_t> ids_;  // of pieces_
   std::array<std::int32_t, 256> bytes_{};                   // -1: none
-  std::int32_t first_ = -1;                                 // in front of every text; -1: nothing
-  std::int32_t last_ = -1;                                  // behind it
-  std::vector<std::int64_t> eos_;
 };
 
 }  // namespace

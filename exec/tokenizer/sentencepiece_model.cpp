@@ -193,6 +193,16 @@ std::int64_t SentencePieceModel::control(std::string_view text) const {
   return -1;
 }
 
+std::string SentencePieceModel::meaning(const Piece& piece) const {
+  if (piece.kind == Kind::control) return "";
+  if (piece.kind == Kind::unknown) return unk_surface;
+  if (piece.kind == Kind::byte) return {static_cast<char>(byte_of(piece.text))};
+  std::string text = piece.text;
+  for (std::size_t at = 0; (at = text.find(kSpaceMark, at)) != std::string::npos; ++at)
+    text.replace(at, kSpaceMark.size(), " ");
+  return text;
+}
+
 SentencePieceModel parse_sentencepiece(std::string_view bytes, const std::string& source) {
   return PieceModelParser(source).parse(bytes);
 }

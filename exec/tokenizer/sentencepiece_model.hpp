@@ -10,6 +10,9 @@
 
 namespace tandem::exec {
 
+// U+2581, a space within pieces.
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
 struct SentencePieceModel {
   enum class Algorithm { unigram = 1, bpe = 2, word = 3, character = 4 };
   enum class Kind { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
@@ -17,6 +20,9 @@ struct SentencePieceModel {
     std::string text;
     float score = 0.0F;
     Kind kind = Kind::normal;
+    [[nodiscard]] bool is_text() const {
+      return kind == Kind::normal || kind == Kind::user_defined || kind == Kind::unused;
+    }
   };
 
   std::vector<Piece> pieces;  // by id
@@ -34,6 +40,8 @@ struct SentencePieceModel {
 
   // Returns the id of a control piece; -1: none.
   [[nodiscard]] std::int64_t control(std::string_view text) const;
+  // Returns the text that a piece stands for.
+  [[nodiscard]] std::string meaning(const Piece& piece) const;
 };
 
 // Parses the file. Throws Error (source, remedy) unless it has at least one piece, different pieces

@@ -10,7 +10,7 @@
 
 #include "exec/tokenizer/added_tokens.hpp"
 #include "exec/tokenizer/sentencepiece_model.hpp"
-#include "exec/tokenizer/token_table.hpp"
+#include "exec/tokenizer/table_tokenizer.hpp"
 #include "exec/tokenizer/utf8.hpp"
 #include "model/base/error.hpp"
 
@@ -19,21 +19,6 @@ namespace {
 
 using Kind = SentencePieceModel::Kind;
 using Processor = sentencepiece::SentencePieceProcessor;
-
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, a space within pieces
-
-std::string with_spaces(std::string_view piece) {
-  std::string out;
-  for (std::size_t at = 0; at < piece.size();) {
-    if (piece.substr(at).starts_with(kSpaceMark)) {
-      out += ' ';
-      at += kSpaceMark.size();
-    } else {
-      out += piece[at++];
-    }
-  }
-  return out;
-}
 
 std::string_view name_of_algorithm(SentencePieceModel::Algorithm algorithm) {
   switch (algorithm) {
@@ -65,11 +50,11 @@ std::unique_ptr<const Processor> processor_of(const SentencePieceModel& model,
               "), expected a vocabulary that it can search; copy or download the file again");
 }
 
-class SentencePieceTokenizer final : public Tokenizer {
+class SentencePieceTokenizer final : public TableTokenizer {
  public:
   SentencePieceTokenizer(SentencePieceModel model, const std::string& source,
                          const TokenSettings& settings, std::int64_t vocab)
-      : table_(vocab, source),
+      : TableTokenizer(vocab, source),
         algorithm_(model.algorithm),
         drops_space_(model.add_dummy_prefix || model.remove_extra_whitespaces),
         drops_spaces_(model.remove_extra_whitespaces),
@@ -92,30 +77,6 @@ class SentencePieceTokenizer final : public Tokenizer {
     choose_ends(model, settings, source);
   }
 
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text,
-                                                 WrittenTokens written) const override {
-    const std::string valid = valid_utf8(text);
-    std::vector<std::int32_t> ids;
-    if (bos_ >= 0) ids.push_back(static_cast<std::int32_t>(bos_));
-    bool first = true;
-    for (const Fragment& fragment : tokens_.split(valid, written != WrittenTokens::text)) {
-      if (fragment.id >= 0) {
-        ids.push_back(static_cast<std::int32_t>(fragment.id));
-      } else {
-        append(first || legacy_ ? *first_ : *behind_, unguarded(fragment.text, written), ids);
-      }
-      first = false;
-    }
-    if (last_ >= 0) ids.push_back(static_cast<std::int32_t>(last_));
-    return ids;
-  }
-
-  [[nodiscard]] std::string guarded(std::string_view text) const override {
-    return tokens_.guarded(text);
-  }
-
-  [[nodiscard]] std::string piece(std::int32_t id) const override { return table_.bytes(id); }
-
   // As the library decodes: without the space of the first word.
   [[nodiscard]] std::string first_piece(std::int32_t id, bool& at_start) const override {
     std::string text = table_.bytes(id);
@@ -127,19 +88,17 @@ class SentencePieceTokenizer final : public Tokenizer {
     return text;
   }
 
-  [[nodiscard]] std::int64_t vocab() const override { return table_.vocab(); }
-  [[nodiscard]] std::int64_t bos_token() const override { return bos_; }
-  [[nodiscard]] std::span<const std::int64_t> eos_tokens() const override { return eos_; }
   [[nodiscard]] std::string description() const override {
     return "SentencePiece " + std::string(name_of_algorithm(algorithm_)) + ", " +
            std::to_string(table_.count()) + " tokens";
   }
 
  private:
-  static void append(const Processor& processor, std::string_view text,
-                     std::vector<std::int32_t>& ids) {
+  void append(std::string_view part, Before before, WrittenTokens written,
+              Ids& ids) const override {
+    const Processor& processor = before == Before::nothing || legacy_ ? *first_ : *behind_;
     std::vector<int> found;
-    const auto status = processor.Encode(text, &found);
+    const auto status = processor.Encode(unguarded(part, written), &found);
     if (!status.ok()) {
       throw Error("tokenizer.model: SentencePiece cannot encode this text (" +
                   std::string(status.message()) + "), expected tokens; give --prompt-ids");
@@ -151,28 +110,9 @@ class SentencePieceTokenizer final : public Tokenizer {
     begins_word_.resize(model.pieces.size());
     for (std::size_t id = 0; id < model.pieces.size(); ++id) {
       const SentencePieceModel::Piece& piece = model.pieces[id];
-      table_.set(static_cast<std::int64_t>(id), text_of(model, piece), piece.text);
-      const bool is_text =
-          piece.kind != Kind::control && piece.kind != Kind::unknown && piece.kind != Kind::byte;
-      begins_word_[id] = is_text && piece.text.starts_with(kSpaceMark);
+      table_.set(static_cast<std::int64_t>(id), model.meaning(piece), piece.text);
+      begins_word_[id] = piece.is_text() && piece.text.starts_with(kSpaceMark);
     }
-  }
-
-  static std::string text_of(const SentencePieceModel& model,
-                             const SentencePieceModel::Piece& piece) {
-    switch (piece.kind) {
-      case Kind::control:
-        return "";
-      case Kind::unknown:
-        return model.unk_surface;
-      case Kind::byte:
-        return {static_cast<char>(byte_of(piece.text))};
-      case Kind::normal:
-      case Kind::user_defined:
-      case Kind::unused:
-        return with_spaces(piece.text);
-    }
-    return "";
   }
 
   // Sets the tokens searched in a text: the model's control and unknown pieces, and the folder's.
@@ -221,15 +161,17 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   void choose_ends(const SentencePieceModel& model, const TokenSettings& settings,
                    const std::string& source) {
-    bos_ = role(settings.bos, model, model.bos_piece);
-    if (bos_ < 0 && settings.add_bos.value_or(false)) {
+    const std::int64_t bos = role(settings.bos, model, model.bos_piece);
+    if (bos < 0 && settings.add_bos.value_or(false)) {
       throw Error(source + ": has no token " +
                   shown_token(settings.bos.empty() ? model.bos_piece : settings.bos) +
                   ", expected one as tokenizer_config.json adds it to texts; check bos_token");
     }
-    if (!settings.add_bos.value_or(true)) bos_ = -1;
+    if (bos >= 0 && settings.add_bos.value_or(true))
+      front_.push_back(static_cast<std::int32_t>(bos));
     const std::int64_t eos = role(settings.eos, model, model.eos_piece);
-    if (settings.add_eos.value_or(false)) last_ = eos;
+    if (eos >= 0 && settings.add_eos.value_or(false))
+      back_.push_back(static_cast<std::int32_t>(eos));
     eos_ = settings.end_tokens(eos);
   }
 
@@ -238,19 +180,14 @@ class SentencePieceTokenizer final : public Tokenizer {
     return index < begins_word_.size() && begins_word_[index];
   }
 
-  TokenTable table_;
   std::vector<bool> begins_word_;  // by id
   SentencePieceModel::Algorithm algorithm_;
   bool drops_space_;   // of the first word
   bool drops_spaces_;  // all that come before it
   bool legacy_;
   std::map<std::string, std::int64_t, std::less<>> ids_;  // of special tokens
-  AddedTokens tokens_;
-  std::unique_ptr<const Processor> first_;   // for a text's beginning
-  std::unique_ptr<const Processor> behind_;  // for text behind a special token
-  std::int64_t bos_ = -1;
-  std::vector<std::int64_t> eos_;
-  std::int64_t last_ = -1;  // behind every text; -1: nothing
+  std::unique_ptr<const Processor> first_;                // for a text's beginning
+  std::unique_ptr<const Processor> behind_;               // for text behind a special token
 };
 
 }  // namespace

@@ -6,15 +6,13 @@
 #include <unordered_map>
 #include <utility>
 
-#include "exec/tokenizer/token_table.hpp"
+#include "exec/tokenizer/table_tokenizer.hpp"
 #include "exec/tokenizer/unicode_form.hpp"
 #include "exec/tokenizer/utf8.hpp"
 #include "model/base/error.hpp"
 
 namespace tandem::exec {
 namespace {
-
-using Ids = std::vector<std::int32_t>;
 
 constexpr std::string_view kContinues = "##";
 // Longer words are unknown, as in the original: mostly garbage, and the search is quadratic.
@@ -55,11 +53,11 @@ void for_characters(std::string_view text, const Use& use) {
   }
 }
 
-class WordPieceTokenizer final : public Tokenizer {
+class WordPieceTokenizer final : public TableTokenizer {
  public:
   WordPieceTokenizer(std::string_view vocabulary, const std::string& source,
                      const TokenSettings& settings, std::int64_t vocab)
-      : table_(vocab, source),
+      : TableTokenizer(vocab, source),
         lower_case_(settings.lower_case.value_or(true)),
         strip_accents_(settings.strip_accents.value_or(lower_case_)),
         chinese_alone_(settings.chinese_alone) {
@@ -73,30 +71,13 @@ class WordPieceTokenizer final : public Tokenizer {
                   "tokenizer_config.json from one model");
     };
     unknown_ = special(settings.unknown, "[UNK]");
-    front_ = special(settings.front, "[CLS]");
-    back_ = special(settings.back, "[SEP]");
+    front_ = {special(settings.front, "[CLS]")};
+    back_ = {special(settings.back, "[SEP]")};
     add_special(settings, source);
     eos_ = settings.end_tokens(-1);
   }
 
-  [[nodiscard]] Ids encode(std::string_view text, WrittenTokens written) const override {
-    const std::string valid = valid_utf8(text);
-    Ids ids{front_};
-    for (const Fragment& fragment : tokens_.split(valid, written != WrittenTokens::text)) {
-      if (fragment.id >= 0) {
-        ids.push_back(static_cast<std::int32_t>(fragment.id));
-      } else {
-        encode_words(normalised(unguarded(fragment.text, written)), ids);
-      }
-    }
-    ids.push_back(back_);
-    return ids;
-  }
-
   // A word is written behind a space, so that words and pieces follow each other as they should.
-  [[nodiscard]] std::string guarded(std::string_view text) const override {
-    return tokens_.guarded(text);
-  }
 
   [[nodiscard]] std::string piece(std::int32_t id) const override {
     std::string text = table_.bytes(id);
@@ -109,9 +90,6 @@ class WordPieceTokenizer final : public Tokenizer {
     at_start = text.empty();
     return text.starts_with(' ') ? text.substr(1) : text;
   }
-  [[nodiscard]] std::int64_t vocab() const override { return table_.vocab(); }
-  [[nodiscard]] std::int64_t bos_token() const override { return front_; }
-  [[nodiscard]] std::span<const std::int64_t> eos_tokens() const override { return eos_; }
   [[nodiscard]] std::string description() const override {
     return "WordPiece, " + std::to_string(table_.count()) + " tokens";
   }
@@ -190,6 +168,12 @@ class WordPieceTokenizer final : public Tokenizer {
     return lower;
   }
 
+  void append(std::string_view part, Before /*before*/, WrittenTokens written,
+              Ids& ids) const override {
+    const std::string text = normalised(unguarded(part, written));
+    encode_words(text, ids);
+  }
+
   void encode_words(std::string_view text, Ids& ids) const {
     std::size_t begin = 0;
     const auto word = [&](std::size_t end) {
@@ -230,17 +214,12 @@ class WordPieceTokenizer final : public Tokenizer {
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
 
-  TokenTable table_;
   std::unordered_map<std::string, std::int32_t> ids_;
   std::int64_t lines_ = 0;  // of the vocabulary's file
   bool lower_case_;
   bool strip_accents_;
   bool chinese_alone_;
   std::int32_t unknown_ = 0;
-  std::int32_t front_ = 0;
-  std::int32_t back_ = 0;
-  AddedTokens tokens_;
-  std::vector<std::int64_t> eos_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
 
-// Attributes, items, slices and elements of values.
+// Attributes, items and slices of values, and calls of them.
 
 #include <string>
 
@@ -20,12 +20,6 @@ namespace tandem::exec::chat {
 // Returns value[begin:end:step], each undefined if it was omitted. Throws Error.
 [[nodiscard]] Value slice_of(Budget& budget, const Value& of, const Value& begin, const Value& end,
                              const Value& step);
-// Iterates over the elements of a list, characters of a text or keys of a mapping. `what` names the
-// operation in the Error for values without elements.
-[[nodiscard]] Next iterate(Budget& budget, const Value& of, const std::string& what);
-[[nodiscard]] Values elements_of(Budget& budget, const Value& of, const std::string& what);
-// Returns len(). Throws Error.
-[[nodiscard]] std::size_t size_of(Budget& budget, const Value& of, const std::string& what);
 // Returns value(arguments). Throws Error for a value that is not a function.
 [[nodiscard]] Value call_value(Budget& budget, const Value& of, const Arguments& arguments);
 

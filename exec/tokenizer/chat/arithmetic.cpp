@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "exec/tokenizer/chat/numbers.hpp"
 #include "exec/tokenizer/chat/percent_format.hpp"
 
 namespace tandem::exec::chat {
 namespace {
-
-constexpr const char* kTooLarge = "a whole number beyond 64 bits, expected a smaller one";
 
 double as_real(const Value& value) {
   const double* const real = value.get<double>();
@@ -23,8 +22,8 @@ void expect_divisor(bool is_zero) {
 std::int64_t whole_power(std::int64_t base, std::int64_t exponent) {
   std::int64_t made = 1;
   for (std::int64_t left = exponent; left > 0; left /= 2) {
-    if (left % 2 == 1 && __builtin_mul_overflow(made, base, &made)) fail(kTooLarge);
-    if (left > 1 && __builtin_mul_overflow(base, base, &base)) fail(kTooLarge);
+    if (left % 2 == 1 && __builtin_mul_overflow(made, base, &made)) fail_too_large();
+    if (left > 1 && __builtin_mul_overflow(base, base, &base)) fail_too_large();
   }
   return made;
 }
@@ -45,7 +44,7 @@ Value whole_result(std::string_view sign, std::int64_t a, std::int64_t b) {
     if (sign == "%") made = lower ? rest + b : rest;
   }
   if (sign == "**") made = whole_power(a, b);
-  if (beyond) fail(kTooLarge);
+  if (beyond) fail_too_large();
   return Value(made);
 }
 
@@ -166,12 +165,6 @@ Value with_sign(std::string_view sign, const Value& value) {
   const std::optional<std::int64_t> whole = value.whole();
   if (!whole) fail(std::string(sign) + " of " + kind_of(value) + ", expected a number");
   return sign == "-" ? whole_result("-", 0, *whole) : Value(*whole);
-}
-
-Value truncated(double number) {
-  constexpr double kTwo63 = 9223372036854775808.0;
-  if (!(number >= -kTwo63 && number < kTwo63)) fail(kTooLarge);
-  return Value(static_cast<std::int64_t>(number));
 }
 
 }  // namespace tandem::exec::chat

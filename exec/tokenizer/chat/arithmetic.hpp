@@ -14,8 +14,6 @@ namespace tandem::exec::chat {
                                const Value& b);
 // Returns -value or +value. Throws Error as above.
 [[nodiscard]] Value with_sign(std::string_view sign, const Value& value);
-// Returns a floating-point number as an integer, without its fraction. Throws Error as above.
-[[nodiscard]] Value truncated(double number);
 // Throws Error for a text marked by the filter `safe`: Python would escape what is added to it.
 void expect_unmarked(const Value& value, const std::string& what);
 

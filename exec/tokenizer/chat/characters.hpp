@@ -24,8 +24,8 @@ enum class Case { upper, lower, capitalize, title, swap };
 // str.upper(), .lower(), .capitalize(), .title(), .swapcase().
 [[nodiscard]] std::string cased(std::string_view text, Case wanted);
 
-// str.isupper(), .islower(), .isalpha(), ... by the method's name. The name must be one of
-// kCharacterTests.
+// str.isupper(), .islower(), .isalpha(), ... by the method's name, which must be an
+// is_character_test().
 [[nodiscard]] bool passes(std::string_view method, std::string_view text);
 [[nodiscard]] bool is_character_test(std::string_view method);
 

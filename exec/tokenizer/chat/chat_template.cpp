@@ -5,7 +5,7 @@
 
 #include "exec/tokenizer/chat/interpreter.hpp"
 #include "exec/tokenizer/chat/json_text.hpp"
-#include "exec/tokenizer/chat/syntax.hpp"
+#include "exec/tokenizer/chat/template_parser.hpp"
 #include "exec/tokenizer/utf8.hpp"
 
 namespace tandem::exec {
@@ -25,7 +25,7 @@ std::string apply_chat_template(const std::string& chat_template,
   if (valid_utf8(chat_template) != chat_template)
     chat::fail("bytes that are no UTF-8, expected UTF-8; save the template in that encoding");
   const chat::Template parsed = chat::parse(chat_template);
-  chat::Interpreter interpreter(parsed, settings);
+  chat::Interpreter interpreter(parsed, settings.date);
   chat::Budget& budget = interpreter.budget();
   const auto text = [&budget](const std::string& given) {
     return chat::text_value(budget, valid_utf8(given));

@@ -3,24 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exec/tokenizer/chat/access.hpp"
+#include "exec/tokenizer/chat/elements.hpp"
 #include "exec/tokenizer/chat/find_text.hpp"
 
 namespace tandem::exec::chat {
 namespace {
 
-std::partial_ordering order_of(std::int64_t whole, double real) {
-  constexpr double kTwo63 = 9223372036854775808.0;
-  if (std::isnan(real)) return std::partial_ordering::unordered;
-  if (real >= kTwo63) return std::partial_ordering::less;
-  if (real < -kTwo63) return std::partial_ordering::greater;
-  const double floor = std::floor(real);
-  const auto below = static_cast<std::int64_t>(floor);
-  if (whole != below) return whole <=> below;
-  return floor < real ? std::partial_ordering::less : std::partial_ordering::equivalent;
-}
-
-bool holds(std::string_view sign, std::partial_ordering order) {
+bool fits(std::string_view sign, std::partial_ordering order) {
   if (sign == "<") return order < 0;
   if (sign == "<=") return order <= 0;
   return sign == ">" ? order > 0 : order >= 0;
@@ -61,15 +50,6 @@ bool equal_mappings(Budget& budget, const Mapping& a, const Mapping& b) {
 
 }  // namespace
 
-std::partial_ordering order_of_numbers(const Value& a, const Value& b) {
-  const double* const real_a = a.get<double>();
-  const double* const real_b = b.get<double>();
-  if (real_a != nullptr && real_b != nullptr) return *real_a <=> *real_b;
-  if (real_a != nullptr) return 0 <=> order_of(*b.whole(), *real_a);
-  if (real_b != nullptr) return order_of(*a.whole(), *real_b);
-  return *a.whole() <=> *b.whole();
-}
-
 bool equal(Budget& budget, const Value& a, const Value& b) {
   budget.read(16);
   if (a.is_number() && b.is_number()) return order_of_numbers(a, b) == 0;
@@ -95,10 +75,10 @@ bool equal(Budget& budget, const Value& a, const Value& b) {
 }
 
 bool ordered(Budget& budget, std::string_view sign, const Value& a, const Value& b) {
-  if (a.is_number() && b.is_number()) return holds(sign, order_of_numbers(a, b));
+  if (a.is_number() && b.is_number()) return fits(sign, order_of_numbers(a, b));
   if (a.is_text() && b.is_text()) {
     budget.read(std::min(a.text().size(), b.text().size()));
-    return holds(sign, a.text() <=> b.text());
+    return fits(sign, a.text() <=> b.text());
   }
   const Sequence* const x = a.sequence();
   const Sequence* const y = b.sequence();
@@ -109,13 +89,13 @@ bool ordered(Budget& budget, std::string_view sign, const Value& a, const Value&
     if (!equal(budget, x->items[i], y->items[i]))
       return ordered(budget, sign, x->items[i], y->items[i]);
   }
-  return holds(sign, x->items.size() <=> y->items.size());
+  return fits(sign, x->items.size() <=> y->items.size());
 }
 
 bool contains(Budget& budget, const Value& whole, const Value& part) {
   if (whole.is_text()) {
     if (!part.is_text()) fail(kind_of(part) + " in a text, expected a text");
-    return TextFinder(budget, part.text()).find(whole.text(), 0) != std::string::npos;
+    return find_first(budget, whole.text(), part.text()) != std::string::npos;
   }
   if (const Sequence* const list = whole.sequence()) return has(budget, list->items, part);
   if (const Mapping* const mapping = whole.mapping()) {
@@ -127,6 +107,14 @@ bool contains(Budget& budget, const Value& whole, const Value& part) {
     if (equal(budget, *one, part)) return true;
   }
   return false;
+}
+
+bool holds(Budget& budget, std::string_view sign, const Value& a, const Value& b) {
+  if (sign == "==") return equal(budget, a, b);
+  if (sign == "!=") return !equal(budget, a, b);
+  if (sign == "in") return contains(budget, b, a);
+  if (sign == "notin") return !contains(budget, b, a);
+  return ordered(budget, sign, a, b);
 }
 
 }  // namespace tandem::exec::chat

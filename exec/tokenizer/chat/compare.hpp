@@ -9,13 +9,13 @@
 
 namespace tandem::exec::chat {
 
-// Compares integers, floating-point and truth values exactly; unordered with a NaN.
-[[nodiscard]] std::partial_ordering order_of_numbers(const Value& a, const Value& b);
 // ==
 [[nodiscard]] bool equal(Budget& budget, const Value& a, const Value& b);
 // Returns a `sign` b, for < <= > >=. Throws Error for values without an order.
 [[nodiscard]] bool ordered(Budget& budget, std::string_view sign, const Value& a, const Value& b);
 // Returns `part in whole`. Throws Error.
 [[nodiscard]] bool contains(Budget& budget, const Value& whole, const Value& part);
+// Returns a `sign` b, for these and == != in notin. Throws Error as they do.
+[[nodiscard]] bool holds(Budget& budget, std::string_view sign, const Value& a, const Value& b);
 
 }  // namespace tandem::exec::chat

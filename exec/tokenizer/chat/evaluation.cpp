@@ -1,6 +1,7 @@
 #include "exec/tokenizer/chat/access.hpp"
 #include "exec/tokenizer/chat/arithmetic.hpp"
 #include "exec/tokenizer/chat/compare.hpp"
+#include "exec/tokenizer/chat/elements.hpp"
 #include "exec/tokenizer/chat/filters.hpp"
 #include "exec/tokenizer/chat/interpreter.hpp"
 #include "exec/tokenizer/chat/predicates.hpp"
@@ -84,13 +85,7 @@ Value Interpreter::compared(const Expression& of) {
   Value left = evaluated(of.children[0]);
   for (std::size_t i = 0; i < of.signs.size(); ++i) {
     Value right = evaluated(of.children[i + 1]);
-    const std::string& sign = of.signs[i];
-    const bool holds = sign == "=="      ? equal(budget_, left, right)
-                       : sign == "!="    ? !equal(budget_, left, right)
-                       : sign == "in"    ? contains(budget_, right, left)
-                       : sign == "notin" ? !contains(budget_, right, left)
-                                         : ordered(budget_, sign, left, right);
-    if (!holds) return Value(false);
+    if (!holds(budget_, of.signs[i], left, right)) return Value(false);
     left = std::move(right);
   }
   return Value(true);

@@ -1,7 +1,9 @@
 #include "exec/tokenizer/chat/expression_parser.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
+#include <map>
+#include <span>
 
 #include "exec/tokenizer/chat/numbers.hpp"
 
@@ -13,8 +15,7 @@ using Kind = Expression::Kind;
 constexpr int kDeepestExpression = 200;
 constexpr int kDeepestTree = 500;  // 1 + 1 + 1 + ... are levels, too
 
-template <std::size_t N>
-bool is_any(const Token& token, const std::array<std::string_view, N>& names) {
+bool is_any(const Token& token, std::span<const std::string_view> names) {
   return std::ranges::find(names, token.text) != names.end();
 }
 
@@ -36,25 +37,6 @@ void expect_target(const TokenStream& tokens, const Expression& target) {
 }
 
 }  // namespace
-
-void TokenStream::fail(const std::string& expected) const {
-  const auto found = [this]() -> std::string {
-    switch (current().kind) {
-      case Token::Kind::data:
-      case Token::Kind::output_begin:
-      case Token::Kind::block_begin:
-      case Token::Kind::end:
-        return "the end of the template";
-      case Token::Kind::output_end:
-        return "'}}'";
-      case Token::Kind::block_end:
-        return "'%}'";
-      default:
-        return "'" + current().text + "'";
-    }
-  };
-  fail_at(current().line, found() + ", expected " + expected);
-}
 
 // Counts how deep the parser is.
 class ExpressionParser::Deeper {
@@ -89,13 +71,6 @@ void ExpressionParser::expect_known() const {
     fail_at(unknown_.front().line, unknown_.front().text + ": not known, expected one of Jinja's");
 }
 
-Expression ExpressionParser::operation(std::string_view sign, Expression left, Expression right) {
-  Expression one{.kind = Kind::binary, .text = std::string(sign)};
-  one.children.push_back(std::move(left));
-  one.children.push_back(std::move(right));
-  return made(std::move(one));
-}
-
 Expression ExpressionParser::tuple(bool with_conditions) {
   const auto at_end = [&] {
     return tokens_->is(Token::Kind::output_end) || tokens_->is(Token::Kind::block_end) ||
@@ -122,9 +97,7 @@ Expression ExpressionParser::target(bool member) {
     Expression space{.kind = Kind::name, .text = tokens_->expect_name()};
     if (on_name_) on_name_(space.text, true);
     tokens_->expect_sign(".");
-    Expression of{.kind = Kind::attribute, .text = tokens_->expect_name()};
-    of.children.push_back(std::move(space));
-    return of;
+    return made_of({.kind = Kind::attribute, .text = tokens_->expect_name()}, std::move(space));
   }
   // Names are set, not read.
   OnName kept;
@@ -146,13 +119,13 @@ Expression ExpressionParser::target(bool member) {
 Expression ExpressionParser::conditional() {
   const Deeper deeper(*this);
   const std::size_t unknown = unknown_.size();
-  Expression all = disjunction();
+  Expression all = without_condition();
   // Jinja resolves names in a condition's branches only when it evaluates them.
   const bool is_conditional = tokens_->is_name("if");
   while (tokens_->take_name("if")) {
     Expression one{.kind = Kind::conditional};
     one.children.push_back(std::move(all));
-    one.children.push_back(disjunction());
+    one.children.push_back(without_condition());
     if (tokens_->take_name("else")) one.children.push_back(conditional());
     all = made(std::move(one));
   }
@@ -160,30 +133,51 @@ Expression ExpressionParser::conditional() {
   return all;
 }
 
-Expression ExpressionParser::disjunction() {
-  Expression left = conjunction();
-  while (tokens_->take_name("or")) left = operation("or", std::move(left), conjunction());
+Expression ExpressionParser::binary(Level level) {
+  static const std::map<Level, std::vector<std::string_view>> signs{
+      {Level::disjunction, {"or"}},
+      {Level::conjunction, {"and"}},
+      {Level::sum, {"+", "-"}},
+      {Level::product, {"*", "/", "//", "%"}},
+      {Level::power, {"**"}}};
+  const auto is_here = [&] {
+    return (tokens_->is(Token::Kind::name) || tokens_->is(Token::Kind::sign)) &&
+           is_any(tokens_->current(), signs.at(level));
+  };
+  Expression left = operand(level);
+  while (is_here()) {
+    Expression one{.kind = Kind::binary, .text = tokens_->take().text};
+    left = made_of(std::move(one), std::move(left), operand(level));
+  }
   return left;
 }
 
-Expression ExpressionParser::conjunction() {
-  Expression left = negation();
-  while (tokens_->take_name("and")) left = operation("and", std::move(left), negation());
-  return left;
+Expression ExpressionParser::operand(Level level) {
+  switch (level) {
+    case Level::disjunction:
+      return binary(Level::conjunction);
+    case Level::conjunction:
+      return negation();
+    case Level::sum:
+      return joining();
+    case Level::product:
+      return binary(Level::power);
+    case Level::power:
+      return signed_one(true);
+  }
+  return {};
 }
 
 Expression ExpressionParser::negation() {
   const Deeper deeper(*this);
   if (!tokens_->take_name("not")) return comparison();
-  Expression one{.kind = Kind::negation};
-  one.children.push_back(negation());
-  return made(std::move(one));
+  return made_of({.kind = Kind::negation}, negation());
 }
 
 Expression ExpressionParser::comparison() {
   constexpr std::array<std::string_view, 6> kSigns{"==", "!=", "<", "<=", ">", ">="};
   Expression all{.kind = Kind::comparison};
-  all.children.push_back(sum());
+  all.children.push_back(binary(Level::sum));
   while (true) {
     if (tokens_->is(Token::Kind::sign) && is_any(tokens_->current(), kSigns)) {
       all.signs.push_back(tokens_->take().text);
@@ -197,7 +191,7 @@ Expression ExpressionParser::comparison() {
     } else {
       break;
     }
-    all.children.push_back(sum());
+    all.children.push_back(binary(Level::sum));
   }
   if (all.signs.empty()) {
     Expression alone = std::move(all.children.front());
@@ -206,38 +200,13 @@ Expression ExpressionParser::comparison() {
   return made(std::move(all));
 }
 
-Expression ExpressionParser::sum() {
-  Expression left = joining();
-  while (tokens_->is_sign("+") || tokens_->is_sign("-")) {
-    const std::string sign = tokens_->take().text;
-    left = operation(sign, std::move(left), joining());
-  }
-  return left;
-}
-
 Expression ExpressionParser::joining() {
-  Expression first = product();
+  Expression first = binary(Level::product);
   if (!tokens_->is_sign("~")) return first;
   Expression all{.kind = Kind::joining};
   all.children.push_back(std::move(first));
-  while (tokens_->take_sign("~")) all.children.push_back(product());
+  while (tokens_->take_sign("~")) all.children.push_back(binary(Level::product));
   return made(std::move(all));
-}
-
-Expression ExpressionParser::product() {
-  constexpr std::array<std::string_view, 4> kSigns{"*", "/", "//", "%"};
-  Expression left = power();
-  while (tokens_->is(Token::Kind::sign) && is_any(tokens_->current(), kSigns)) {
-    const std::string sign = tokens_->take().text;
-    left = operation(sign, std::move(left), power());
-  }
-  return left;
-}
-
-Expression ExpressionParser::power() {
-  Expression left = signed_one(true);
-  while (tokens_->take_sign("**")) left = operation("**", std::move(left), signed_one(true));
-  return left;
 }
 
 Expression ExpressionParser::signed_one(bool with) {
@@ -245,8 +214,7 @@ Expression ExpressionParser::signed_one(bool with) {
   Expression one;
   if (tokens_->is_sign("-") || tokens_->is_sign("+")) {
     one = {.kind = Kind::sign, .text = tokens_->take().text};
-    one.children.push_back(signed_one(false));
-    one = made(std::move(one));
+    one = made_of(std::move(one), signed_one(false));
   } else {
     one = primary();
   }

@@ -18,7 +18,7 @@ class ExpressionParser {
 
   // Each throws Error as parse().
   Expression expression() { return conditional(); }
-  Expression without_condition() { return disjunction(); }
+  Expression without_condition() { return binary(Level::disjunction); }
   // Parses one expression, or a tuple of several between commas, up to the end of a tag.
   Expression tuple(bool with_conditions = true);
   // Parses an assignment's target: a name, a tuple of names or, with `member`, a namespace's
@@ -43,14 +43,13 @@ class ExpressionParser {
   class Deeper;
 
   Expression conditional();
-  Expression disjunction();
-  Expression conjunction();
+  // Operations of two operands, those that bind least first.
+  enum class Level { disjunction, conjunction, sum, product, power };
+  Expression binary(Level level);
+  Expression operand(Level level);
   Expression negation();
   Expression comparison();
-  Expression sum();
   Expression joining();
-  Expression product();
-  Expression power();
   Expression signed_one(bool with_filters);
   Expression primary();
   Expression number();
@@ -68,9 +67,14 @@ class ExpressionParser {
   // Parses (...) as the arguments of `of`.
   void arguments(Expression& of);
   std::string dotted_name();
-  Expression operation(std::string_view sign, Expression left, Expression right);
   // Records the depth of the tree. Throws Error if it is too deep.
   Expression made(Expression of);
+  // Adds `children` to it first.
+  template <class... Children>
+  Expression made_of(Expression of, Children... children) {
+    (of.children.push_back(std::move(children)), ...);
+    return made(std::move(of));
+  }
   void set_names(const Expression& target);
   void note_unknown(const std::string& what);
 

@@ -1,48 +1,27 @@
 #include "exec/tokenizer/chat/find_text.hpp"
 
+#include <cstring>
+#include <string>
+
 namespace tandem::exec::chat {
-namespace {
 
-constexpr std::size_t kShortNeedle = 32;
-
-}  // namespace
-
-TextFinder::TextFinder(Budget& budget, std::string_view needle)
-    : budget_(&budget), needle_(needle) {
-  if (needle.size() <= kShortNeedle) return;
-  budget.make(needle.size() * sizeof(std::uint32_t));
-  borders_.resize(needle.size());
-  std::uint32_t border = 0;
-  for (std::size_t at = 1; at < needle.size(); ++at) {
-    while (border > 0 && needle[at] != needle[border]) border = borders_[border - 1];
-    if (needle[at] == needle[border]) ++border;
-    borders_[at] = border;
-  }
-}
-
-std::size_t TextFinder::find(std::string_view text, std::size_t from) {
-  if (from > text.size() || needle_.size() > text.size() - from) return std::string_view::npos;
-  std::size_t found = std::string_view::npos;
-  std::size_t end = text.size();
-  if (borders_.empty()) {
-    found = text.find(needle_, from);
-  } else {
-    std::uint32_t border = 0;
-    for (std::size_t at = from; at < text.size(); ++at) {
-      while (border > 0 && text[at] != needle_[border]) border = borders_[border - 1];
-      if (text[at] == needle_[border]) ++border;
-      if (border < needle_.size()) continue;
-      found = at + 1 - needle_.size();
-      break;
-    }
-  }
-  if (found != std::string_view::npos) end = found + needle_.size();
-  // Naive search compares at most the whole needle at each byte, mostly one character.
-  budget_->read((end - from) * 4 + 16);
+std::size_t find_first(Budget& budget, std::string_view text, std::string_view needle,
+                       std::size_t from) {
+  if (from > text.size() || needle.size() > text.size() - from) return std::string_view::npos;
+  // std::string_view::find takes time proportional to the product of both lengths for texts such
+  // as a...ab in a...a; memmem of the GNU C library is linear.
+  const std::string_view rest = text.substr(from);
+  const void* const place = ::memmem(rest.data(), rest.size(), needle.data(), needle.size());
+  const std::size_t found =
+      place == nullptr ? std::string_view::npos
+                       : static_cast<std::size_t>(static_cast<const char*>(place) - text.data());
+  const std::size_t end = place == nullptr ? text.size() : found + needle.size();
+  budget.read((end - from) * 4 + 16);
   return found;
 }
 
 std::size_t find_last(Budget& budget, std::string_view text, std::string_view needle) {
+  constexpr std::size_t kShortNeedle = 32;
   if (needle.size() > text.size()) return std::string_view::npos;
   if (needle.size() <= kShortNeedle) {
     budget.read(text.size() * 4 + 16);
@@ -51,7 +30,7 @@ std::size_t find_last(Budget& budget, std::string_view text, std::string_view ne
   budget.make(text.size() + needle.size());
   const std::string reversed_text(text.rbegin(), text.rend());
   const std::string reversed_needle(needle.rbegin(), needle.rend());
-  const std::size_t found = TextFinder(budget, reversed_needle).find(reversed_text, 0);
+  const std::size_t found = find_first(budget, reversed_text, reversed_needle);
   return found == std::string::npos ? found : text.size() - found - needle.size();
 }
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <ctime>
 
-#include "exec/tokenizer/chat/access.hpp"
 #include "exec/tokenizer/chat/arguments.hpp"
+#include "exec/tokenizer/chat/elements.hpp"
 #include "exec/tokenizer/chat/python_text.hpp"
 #include "exec/tokenizer/utf8.hpp"
 #include "model/base/error.hpp"
@@ -87,20 +87,20 @@ Value joiner(Budget& budget, const Arguments& arguments) {
       depth_of(between) + 1);
 }
 
-std::tm date_of(const ChatSettings& settings) {
+std::tm date_of(const std::string& today) {
   std::tm date{};
-  if (settings.date.empty()) {
+  if (today.empty()) {
     const std::time_t now = std::time(nullptr);
     ::localtime_r(&now, &date);
   } else {
-    const char* const end = ::strptime(settings.date.c_str(), "%Y-%m-%d", &date);
-    if (end == nullptr || *end != '\0') fail("date '" + settings.date + "', expected YYYY-MM-DD");
+    const char* const end = ::strptime(today.c_str(), "%Y-%m-%d", &date);
+    if (end == nullptr || *end != '\0') fail("date '" + today + "', expected YYYY-MM-DD");
   }
   return date;
 }
 
 // The date by strftime() of Python, whose time knows no zone.
-Value now(Budget& budget, const Arguments& arguments, const ChatSettings& settings) {
+Value now(Budget& budget, const Arguments& arguments, const std::string& today) {
   const Bound given = bind("strftime_now", arguments, {"format"}, 1);
   std::string format;
   const std::string& text = given.text(0);
@@ -116,7 +116,7 @@ Value now(Budget& budget, const Arguments& arguments, const ChatSettings& settin
   if (format.empty()) return text_value(budget, "");
   if (format.find('\0') != std::string::npos)
     fail("'strftime_now': a zero character in the format");
-  const std::tm date = date_of(settings);
+  const std::tm date = date_of(today);
   // One character more, as an empty result and one that does not fit are both 0.
   format += '.';
   constexpr std::size_t kLongest = 4096;
@@ -131,7 +131,7 @@ Value now(Budget& budget, const Arguments& arguments, const ChatSettings& settin
 
 }  // namespace
 
-std::map<std::string, Value, std::less<>> functions(const ChatSettings& settings,
+std::map<std::string, Value, std::less<>> functions(const std::string& today,
                                                     Namespaces& namespaces) {
   std::map<std::string, Value, std::less<>> all;
   const auto add = [&all](const char* name, auto call) {
@@ -145,7 +145,7 @@ std::map<std::string, Value, std::less<>> functions(const ChatSettings& settings
     return make_namespace(budget, given, namespaces);
   });
   add("strftime_now",
-      [&settings](Budget& budget, const Arguments& given) { return now(budget, given, settings); });
+      [today](Budget& budget, const Arguments& given) { return now(budget, given, today); });
   for (const char* const name : {"lipsum", "cycler", "self"})
     all.emplace(name, function_value(name));
   return all;

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "exec/tokenizer/chat/chat_template.hpp"
 #include "exec/tokenizer/chat/value.hpp"
 
 namespace tandem::exec::chat {
@@ -16,9 +15,9 @@ namespace tandem::exec::chat {
 // end.
 using Namespaces = std::vector<std::shared_ptr<Namespace>>;
 
-// Returns Jinja's functions and those of Hugging Face's transformers. Both arguments must outlive
-// them.
-[[nodiscard]] std::map<std::string, Value, std::less<>> functions(const ChatSettings& settings,
+// Returns Jinja's functions and those of Hugging Face's transformers. `today`: YYYY-MM-DD; empty:
+// the real date. `namespaces` must outlive them.
+[[nodiscard]] std::map<std::string, Value, std::less<>> functions(const std::string& today,
                                                                   Namespaces& namespaces);
 
 }  // namespace tandem::exec::chat

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "exec/tokenizer/chat/access.hpp"
+#include "exec/tokenizer/chat/elements.hpp"
 #include "exec/tokenizer/chat/filters.hpp"
 #include "exec/tokenizer/chat/predicates.hpp"
 #include "exec/tokenizer/chat/text_functions.hpp"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/tokenizer/chat/access.hpp"
+#include "exec/tokenizer/chat/elements.hpp"
 #include "exec/tokenizer/chat/loop.hpp"
 #include "exec/tokenizer/chat/python_text.hpp"
 
@@ -14,8 +15,8 @@ constexpr std::size_t kScopeBytes = 64;  // a name of a scope, about
 
 }  // namespace
 
-Interpreter::Interpreter(const Template& of, const ChatSettings& settings)
-    : template_(&of), functions_(functions(settings, namespaces_)) {}
+Interpreter::Interpreter(const Template& of, const std::string& today)
+    : template_(&of), functions_(functions(today, namespaces_)) {}
 
 Interpreter::~Interpreter() {
   for (const ScopePointer& scope : kept_) scope->names.clear();

@@ -23,8 +23,8 @@ struct Scope {
 
 class Interpreter {
  public:
-  // Both must outlive it.
-  Interpreter(const Template& of, const ChatSettings& settings);
+  // `of` must outlive it. `today`: as functions().
+  Interpreter(const Template& of, const std::string& today);
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;

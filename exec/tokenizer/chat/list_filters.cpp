@@ -3,6 +3,7 @@
 #include "exec/tokenizer/chat/access.hpp"
 #include "exec/tokenizer/chat/arithmetic.hpp"
 #include "exec/tokenizer/chat/compare.hpp"
+#include "exec/tokenizer/chat/elements.hpp"
 #include "exec/tokenizer/chat/filters.hpp"
 #include "exec/tokenizer/chat/loop.hpp"
 #include "exec/tokenizer/chat/python_text.hpp"

@@ -48,6 +48,8 @@ bool drop_underscores(std::string& text) {
 
 }  // namespace
 
+void fail_too_large() { fail("a whole number beyond 64 bits, expected a smaller one"); }
+
 std::optional<std::int64_t> read_whole(std::string_view text, std::int64_t base) {
   if (base != 0 && (base < 2 || base > 36))
     fail("a number of base " + std::to_string(base) + ", expected 0 or 2 to 36");
@@ -79,7 +81,7 @@ std::optional<std::int64_t> read_whole(std::string_view text, std::int64_t base)
   }
   constexpr std::uint64_t kTwo63 = std::uint64_t{1} << 63U;
   if (read.ec == std::errc::result_out_of_range || size > kTwo63 || (size == kTwo63 && !negative))
-    fail("a whole number beyond 64 bits, expected a smaller one");
+    fail_too_large();
   return static_cast<std::int64_t>(negative ? 0 - size : size);
 }
 
@@ -104,6 +106,12 @@ std::optional<double> read_real(std::string_view text) {
   // Out of range: infinite, or zero.
   if (read.ec == std::errc::result_out_of_range) number = std::strtod(name.c_str(), nullptr);
   return sign * number;
+}
+
+std::int64_t truncated(double number) {
+  constexpr double kTwo63 = 9223372036854775808.0;
+  if (!(number >= -kTwo63 && number < kTwo63)) fail_too_large();
+  return static_cast<std::int64_t>(number);
 }
 
 double rounded(double number, int digits) {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "exec/tokenizer/chat/arithmetic.hpp"
 #include "exec/tokenizer/chat/characters.hpp"
+#include "exec/tokenizer/chat/numbers.hpp"
 #include "exec/tokenizer/chat/python_text.hpp"
 #include "exec/tokenizer/utf8.hpp"
 
@@ -202,7 +202,7 @@ class PercentFormatter {
     const bool decimal = one.kind == 'd' || one.kind == 'i' || one.kind == 'u';
     std::optional<std::int64_t> number = value.whole();
     if (const double* const real = value.get<double>(); real != nullptr && decimal)
-      number = truncated(*real).whole();
+      number = truncated(*real);
     if (!number)
       fail(std::string("%") + one.kind + " of " + kind_of(value) + ", expected a whole number");
     const bool hex = one.kind == 'x' || one.kind == 'X';

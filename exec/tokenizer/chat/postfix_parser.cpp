@@ -33,18 +33,10 @@ Expression ExpressionParser::followed(Expression of) {
 
 Expression ExpressionParser::attribute(Expression of) {
   tokens_->expect_sign(".");
-  Expression one;
-  if (tokens_->is(Token::Kind::name)) {
-    one = {.kind = PostfixKind::attribute, .text = tokens_->take().text};
-    one.children.push_back(std::move(of));
-  } else if (tokens_->is(Token::Kind::whole)) {
-    one = {.kind = PostfixKind::item};
-    one.children.push_back(std::move(of));
-    one.children.push_back(number());
-  } else {
-    tokens_->fail("a name or a number");
-  }
-  return made(std::move(one));
+  if (tokens_->is(Token::Kind::name))
+    return made_of({.kind = PostfixKind::attribute, .text = tokens_->take().text}, std::move(of));
+  if (!tokens_->is(Token::Kind::whole)) tokens_->fail("a name or a number");
+  return made_of({.kind = PostfixKind::item}, std::move(of), number());
 }
 
 Expression ExpressionParser::item(Expression of) {
@@ -140,10 +132,8 @@ Expression ExpressionParser::test(Expression of) {
     one.argument_values.push_back(followed(primary()));
   }
   one = made(std::move(one));
-  if (!negated) return one;
-  Expression all{.kind = PostfixKind::negation};
-  all.children.push_back(std::move(one));
-  return made(std::move(all));
+  if (negated) one = made_of({.kind = PostfixKind::negation}, std::move(one));
+  return one;
 }
 
 Expression ExpressionParser::call(Expression of) {

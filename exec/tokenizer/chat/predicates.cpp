@@ -14,14 +14,12 @@ namespace {
 using Test = bool (*)(Budget& budget, const Value& value, const Arguments& given);
 using KindTest = bool (*)(const Value& value);
 
-Value argument(const char* test, const Arguments& given) {
+Value argument(const std::string& test, const Arguments& given) {
   return *bind(test, given, {"other"}, 1, Naming::refused)[0];
 }
 
-template <class Matches>
-bool remainder_is(Budget& budget, const Value& value, const Value& divisor, const Matches& wanted) {
-  const Value rest = calculated(budget, "%", value, divisor);
-  return equal(budget, rest, Value(std::int64_t{wanted}));
+bool remainder_is(Budget& budget, const Value& value, const Value& divisor, std::int64_t wanted) {
+  return equal(budget, calculated(budget, "%", value, divisor), Value(wanted));
 }
 
 template <bool kUpper>
@@ -88,23 +86,13 @@ const std::map<std::string, KindTest>& kinds() {
   return all;
 }
 
-bool is_equal(Budget& b, const Value& v, const Arguments& g) {
-  return equal(b, v, argument("eq", g));
-}
-bool is_unequal(Budget& b, const Value& v, const Arguments& g) {
-  return !equal(b, v, argument("ne", g));
-}
-bool is_above(Budget& b, const Value& v, const Arguments& g) {
-  return ordered(b, ">", v, argument("gt", g));
-}
-bool is_below(Budget& b, const Value& v, const Arguments& g) {
-  return ordered(b, "<", v, argument("lt", g));
-}
-bool is_not_below(Budget& b, const Value& v, const Arguments& g) {
-  return ordered(b, ">=", v, argument("ge", g));
-}
-bool is_not_above(Budget& b, const Value& v, const Arguments& g) {
-  return ordered(b, "<=", v, argument("le", g));
+// Tests that compare with their argument, by the sign that means the same.
+const std::map<std::string, std::string_view>& comparisons() {
+  static const std::map<std::string, std::string_view> all{
+      {"!=", "!="}, {"<", "<"},   {"<=", "<="},      {"==", "=="}, {">", ">"},
+      {">=", ">="}, {"eq", "=="}, {"equalto", "=="}, {"ge", ">="}, {"greaterthan", ">"},
+      {"gt", ">"},  {"le", "<="}, {"lessthan", "<"}, {"lt", "<"},  {"ne", "!="}};
+  return all;
 }
 
 const std::map<std::string, Test>& tests() {
@@ -126,23 +114,9 @@ const std::map<std::string, Test>& tests() {
       {"upper", has_case<true>},
       {"lower", has_case<false>},
       {"sameas", is_same},
-      {"in", [](Budget& b, const Value& v,
-                const Arguments& g) { return contains(b, *bind("in", g, {"seq"}, 1)[0], v); }},
-      {"eq", is_equal},
-      {"equalto", is_equal},
-      {"==", is_equal},
-      {"ne", is_unequal},
-      {"!=", is_unequal},
-      {"gt", is_above},
-      {"greaterthan", is_above},
-      {">", is_above},
-      {"ge", is_not_below},
-      {">=", is_not_below},
-      {"lt", is_below},
-      {"lessthan", is_below},
-      {"<", is_below},
-      {"le", is_not_above},
-      {"<=", is_not_above}};
+      {"in", [](Budget& b, const Value& v, const Arguments& g) {
+         return contains(b, *bind("in", g, {"seq"}, 1)[0], v);
+       }}};
   return all;
 }
 
@@ -154,14 +128,19 @@ bool tested(Budget& budget, const std::string& name, const Value& value, const A
     (void)bind(name, given, {});
     return kind->second(value);
   }
+  if (const auto sign = comparisons().find(name); sign != comparisons().end())
+    return holds(budget, sign->second, value, argument(name, given));
   const auto test = tests().find(name);
   if (test != tests().end()) return test->second(budget, value, given);
   std::string names;
   for (const auto& [known, unused] : kinds()) names += (names.empty() ? "" : ", ") + known;
   for (const auto& [known, unused] : tests()) names += ", " + known;
+  for (const auto& [known, unused] : comparisons()) names += ", " + known;
   fail("test '" + name + "': not known, expected one of " + names);
 }
 
-bool is_test(const std::string& name) { return kinds().contains(name) || tests().contains(name); }
+bool is_test(const std::string& name) {
+  return kinds().contains(name) || tests().contains(name) || comparisons().contains(name);
+}
 
 }  // namespace tandem::exec::chat

@@ -3,7 +3,6 @@
 // Chat templates as trees.
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -108,9 +107,5 @@ struct Template {
   Nodes body{};
   std::vector<std::string> hidden{};
 };
-
-// Parses a template with the settings of Hugging Face's transformers. Throws Error (line, finding,
-// expected) for invalid Jinja.
-[[nodiscard]] Template parse(std::string_view source);
 
 }  // namespace tandem::exec::chat

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exec/tokenizer/chat/access.hpp"
+#include "exec/tokenizer/chat/elements.hpp"
 #include "exec/tokenizer/chat/find_text.hpp"
 #include "exec/tokenizer/chat/python_text.hpp"
 #include "exec/tokenizer/utf8.hpp"
@@ -29,71 +29,44 @@ Value interspersed(Budget& budget, const std::string& text, const std::string& w
   return all.take();
 }
 
-Values split_by_space(Budget& budget, std::string_view rest, std::int64_t most) {
+Values split_by_space(Budget& budget, std::string_view rest, std::int64_t most, bool from_right) {
   Values parts;
-  for (rest = stripped(rest, true, false); !rest.empty(); rest = stripped(rest, true, false)) {
-    std::size_t end = 0;
-    while (end < rest.size() && !is_space(character_at(rest, end).code))
-      end += character_at(rest, end).bytes;
-    if (most-- == 0) {
-      parts.push_back(text_value(budget, std::string(rest)));
-      break;
+  while (!(rest = stripped(rest, !from_right, from_right)).empty()) {
+    std::size_t size = 0;  // of the word at that end
+    while (size < rest.size()) {
+      const Utf8Character next =
+          from_right ? character_before(rest, rest.size() - size) : character_at(rest, size);
+      if (is_space(next.code)) break;
+      size += next.bytes;
     }
-    parts.push_back(text_value(budget, std::string(rest.substr(0, end))));
-    rest.remove_prefix(end);
+    if (most-- == 0) size = rest.size();
+    const std::size_t begin = from_right ? rest.size() - size : 0;
+    parts.push_back(text_value(budget, std::string(rest.substr(begin, size))));
+    rest = from_right ? rest.substr(0, begin) : rest.substr(size);
   }
+  if (from_right) std::ranges::reverse(parts);
   return parts;
 }
 
-Values split_by_space_from_right(Budget& budget, std::string_view rest, std::int64_t most) {
-  Values parts;
-  for (rest = stripped(rest, false, true); !rest.empty(); rest = stripped(rest, false, true)) {
-    std::size_t begin = rest.size();
-    while (begin > 0 && !is_space(character_before(rest, begin).code))
-      begin -= character_before(rest, begin).bytes;
-    if (most-- == 0) {
-      parts.push_back(text_value(budget, std::string(rest)));
-      break;
-    }
-    parts.push_back(text_value(budget, std::string(rest.substr(begin))));
-    rest = rest.substr(0, begin);
+Values split_by_text(Budget& budget, std::string_view text, std::string_view sign,
+                     std::int64_t most, bool from_right) {
+  // From the right it searches both reversed.
+  std::string turned_text;
+  std::string turned_sign;
+  if (from_right) {
+    budget.make(text.size() + sign.size());
+    text = turned_text.assign(text.rbegin(), text.rend());
+    sign = turned_sign.assign(sign.rbegin(), sign.rend());
   }
-  std::ranges::reverse(parts);
-  return parts;
-}
-
-Values split_by_text(Budget& budget, const std::string& text, const std::string& sign,
-                     std::int64_t most) {
   Values parts;
-  TextFinder finder(budget, sign);
   std::size_t at = 0;
-  for (; most != 0; --most) {
-    const std::size_t found = finder.find(text, at);
-    if (found == std::string::npos) break;
-    parts.push_back(text_value(budget, text.substr(at, found - at)));
-    at = found + sign.size();
+  for (std::size_t found = 0; found != std::string::npos; at = found + sign.size()) {
+    found = most-- == 0 ? std::string::npos : find_first(budget, text, sign, at);
+    std::string part(text.substr(at, found - at));
+    if (from_right) std::ranges::reverse(part);
+    parts.push_back(text_value(budget, std::move(part)));
   }
-  parts.push_back(text_value(budget, text.substr(at)));
-  return parts;
-}
-
-// Splits both reversed, so that occurrences are found from the right.
-Values split_by_text_from_right(Budget& budget, const std::string& text, const std::string& sign,
-                                std::int64_t most) {
-  budget.make(text.size() + sign.size());
-  const std::string reversed(text.rbegin(), text.rend());
-  const std::string reversed_sign(sign.rbegin(), sign.rend());
-  TextFinder finder(budget, reversed_sign);
-  Values parts;
-  std::size_t at = 0;  // from the right
-  for (; most != 0; --most) {
-    const std::size_t found = finder.find(reversed, at);
-    if (found == std::string::npos) break;
-    parts.push_back(text_value(budget, text.substr(text.size() - found, found - at)));
-    at = found + sign.size();
-  }
-  parts.push_back(text_value(budget, text.substr(0, text.size() - at)));
-  std::ranges::reverse(parts);
+  if (from_right) std::ranges::reverse(parts);
   return parts;
 }
 
@@ -103,10 +76,9 @@ Value replaced(Budget& budget, const std::string& text, const std::string& old,
                const std::string& with, std::int64_t most) {
   if (old.empty()) return interspersed(budget, text, with, most);
   TextBuilder all(budget);
-  TextFinder finder(budget, old);
   std::size_t at = 0;
   for (; most != 0; --most) {
-    const std::size_t found = finder.find(text, at);
+    const std::size_t found = find_first(budget, text, old, at);
     if (found == std::string::npos) break;
     all.append(std::string_view(text).substr(at, found - at));
     all.append(with);
@@ -120,14 +92,11 @@ Value split(Budget& budget, const std::string& text, const Value& separator, std
             bool from_right) {
   if (separator.is_undefined() || separator.is_none()) {
     budget.read(text.size() * kSlowCharacter);
-    return sequence_value(budget, from_right ? split_by_space_from_right(budget, text, most)
-                                             : split_by_space(budget, text, most));
+    return sequence_value(budget, split_by_space(budget, text, most, from_right));
   }
   if (!separator.is_text()) fail("split by " + kind_of(separator) + ", expected a text");
   if (separator.text().empty()) fail("split by an empty text, expected some characters");
-  return sequence_value(budget, from_right
-                                    ? split_by_text_from_right(budget, text, separator.text(), most)
-                                    : split_by_text(budget, text, separator.text(), most));
+  return sequence_value(budget, split_by_text(budget, text, separator.text(), most, from_right));
 }
 
 Value stripped_of(Budget& budget, const std::string& text, bool left, bool right,

@@ -35,66 +35,63 @@ TextPart part_of(Budget& budget, const std::string& text, const Bound& given, st
   return {rest.substr(0, byte_of(rest, static_cast<std::size_t>(end - begin))), begin, true};
 }
 
-Value found_at(Budget& budget, const std::string& text, const Arguments& arguments,
-               const char* name, bool last, bool must) {
-  const Bound given = bind(name, arguments, {"sub", "start", "end"}, 1, Naming::refused);
+Value found_at(const TextCall& call) {
+  const auto& [budget, name, text, arguments] = call;
+  const Bound given = call.bound({"sub", "start", "end"}, 1, Naming::refused);
   const std::string& sub = given.text(0);
   const TextPart part = part_of(budget, text, given, 1);
+  const bool last = name.starts_with('r');
   std::size_t at = std::string::npos;
   if (part.exists)
-    at = last ? find_last(budget, part.text, sub) : TextFinder(budget, sub).find(part.text, 0);
+    at = last ? find_last(budget, part.text, sub) : find_first(budget, part.text, sub);
   if (at == std::string::npos) {
-    if (must) fail(std::string("'") + name + "': the text is not found, expected it");
+    if (name.ends_with("index")) fail("'" + name + "': the text is not found, expected it");
     return Value(std::int64_t{-1});
   }
   budget.read(at);
   return Value(part.begin + static_cast<std::int64_t>(length_of(part.text.substr(0, at))));
 }
 
-Value counted(Budget& budget, const std::string& text, const Arguments& arguments) {
-  const Bound given = bind("count", arguments, {"sub", "start", "end"}, 1, Naming::refused);
+Value counted(const TextCall& call) {
+  const auto& [budget, name, text, arguments] = call;
+  const Bound given = call.bound({"sub", "start", "end"}, 1, Naming::refused);
   const std::string& sub = given.text(0);
   const TextPart part = part_of(budget, text, given, 1);
   budget.read(text.size());
   if (!part.exists) return Value(std::int64_t{0});
   if (sub.empty()) return Value(static_cast<std::int64_t>(length_of(part.text)) + 1);
-  TextFinder finder(budget, sub);
   std::int64_t count = 0;
-  for (std::size_t at = finder.find(part.text, 0); at != std::string::npos;
-       at = finder.find(part.text, at + sub.size()))
+  for (std::size_t at = find_first(budget, part.text, sub); at != std::string::npos;
+       at = find_first(budget, part.text, sub, at + sub.size()))
     ++count;
   return Value(count);
 }
 
-bool stands_at_end(Budget& budget, std::string_view text, const Value& what, bool begins) {
-  if (!what.is_text())
-    fail(std::string(begins ? "startswith" : "endswith") + " of " + kind_of(what) +
-         ", expected a text or a tuple of texts");
-  budget.read(what.text().size());
-  return begins ? text.starts_with(what.text()) : text.ends_with(what.text());
-}
-
-Value begins_or_ends(Budget& budget, const std::string& text, const Arguments& arguments,
-                     bool begins) {
-  const Bound given = bind(begins ? "startswith" : "endswith", arguments,
-                           {"prefix", "start", "end"}, 1, Naming::refused);
-  const TextPart part = part_of(budget, text, given, 1);
+Value begins_or_ends(const TextCall& call) {
+  const Bound given = call.bound({"prefix", "start", "end"}, 1, Naming::refused);
+  const TextPart part = part_of(call.budget, call.text, given, 1);
+  const auto stands_there = [&](const Value& what) {
+    if (!what.is_text())
+      fail(call.name + " of " + kind_of(what) + ", expected a text or a tuple of texts");
+    call.budget.read(what.text().size());
+    return part.exists && (call.name == "startswith" ? part.text.starts_with(what.text())
+                                                     : part.text.ends_with(what.text()));
+  };
   const Sequence* const tuple = given[0]->sequence();
   if (tuple == nullptr || tuple->form != Sequence::Form::tuple)
-    return Value(stands_at_end(budget, part.text, *given[0], begins) && part.exists);
-  return Value(std::ranges::any_of(tuple->items, [&](const Value& one) {
-    return stands_at_end(budget, part.text, one, begins) && part.exists;
-  }));
+    return Value(stands_there(*given[0]));
+  return Value(std::ranges::any_of(tuple->items, stands_there));
 }
 
-Value partitioned(Budget& budget, const std::string& text, const Arguments& arguments, bool last) {
-  const Bound given = bind("partition", arguments, {"sep"}, 1, Naming::refused);
+Value partitioned(const TextCall& call) {
+  const auto& [budget, name, text, arguments] = call;
+  const bool last = name == "rpartition";
+  const Bound given = call.bound({"sep"}, 1, Naming::refused);
   const std::string& sign = given.text(0);
   if (sign.empty()) fail("partition by an empty text, expected some characters");
-  const std::size_t at =
-      last ? find_last(budget, text, sign) : TextFinder(budget, sign).find(text, 0);
+  const std::size_t at = last ? find_last(budget, text, sign) : find_first(budget, text, sign);
   const bool found = at != std::string::npos;
-  const auto made = [&](std::string part) { return text_value(budget, std::move(part)); };
+  const auto made = [&](std::string part) { return text_value(call.budget, std::move(part)); };
   Values parts;
   if (found) {
     parts = {made(text.substr(0, at)), made(sign), made(text.substr(at + sign.size()))};
@@ -106,17 +103,17 @@ Value partitioned(Budget& budget, const std::string& text, const Arguments& argu
   return sequence_value(budget, std::move(parts), Sequence::Form::tuple);
 }
 
-Value padded_by(Budget& budget, const std::string& text, const Arguments& arguments,
-                const char* name, Padding where) {
-  const Bound given = bind(name, arguments, {"width", "fillchar"}, 1, Naming::refused);
+template <Padding kWhere>
+Value padded_by(const TextCall& call) {
+  const Bound given = call.bound({"width", "fillchar"}, 1, Naming::refused);
   const std::string fill = given.has(1) ? given.text(1) : " ";
-  if (length_of(fill) != 1)
-    fail(std::string("'") + name + "': expected one character to fill with");
-  return padded(budget, text, given.whole(0, 0), fill, where);
+  if (length_of(fill) != 1) fail("'" + call.name + "': expected one character to fill with");
+  return padded(call.budget, call.text, given.whole(0, 0), fill, kWhere);
 }
 
-Value zero_filled(Budget& budget, const std::string& text, const Arguments& arguments) {
-  const Bound given = bind("zfill", arguments, {"width"}, 1, Naming::refused);
+Value zero_filled(const TextCall& call) {
+  const auto& [budget, name, text, arguments] = call;
+  const Bound given = call.bound({"width"}, 1, Naming::refused);
   const bool has_sign = text.starts_with('+') || text.starts_with('-');
   const std::string sign = has_sign ? text.substr(0, 1) : "";
   const Value rest =
@@ -125,8 +122,9 @@ Value zero_filled(Budget& budget, const std::string& text, const Arguments& argu
   return text_value(budget, sign + rest.text());
 }
 
-Value tabs_expanded(Budget& budget, const std::string& text, const Arguments& arguments) {
-  const std::int64_t width = bind("expandtabs", arguments, {"tabsize"}).whole(0, 8);
+Value tabs_expanded(const TextCall& call) {
+  const auto& [budget, name, text, arguments] = call;
+  const std::int64_t width = call.bound({"tabsize"}).whole(0, 8);
   TextBuilder all(budget);
   std::int64_t column = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -145,8 +143,9 @@ Value tabs_expanded(Budget& budget, const std::string& text, const Arguments& ar
   return all.take();
 }
 
-Value split_lines(Budget& budget, const std::string& text, const Arguments& arguments) {
-  const Bound given = bind("splitlines", arguments, {"keepends"});
+Value split_lines(const TextCall& call) {
+  const auto& [budget, name, text, arguments] = call;
+  const Bound given = call.bound({"keepends"});
   budget.read(text.size() * 16);
   Values all;
   for (const std::string_view line : lines_of(text, given.truth(0, false)))
@@ -154,87 +153,75 @@ Value split_lines(Budget& budget, const std::string& text, const Arguments& argu
   return sequence_value(budget, std::move(all));
 }
 
-Value split_by_method(Budget& budget, const std::string& text, const Arguments& arguments,
-                      const char* name, bool from_right) {
-  const Bound given = bind(name, arguments, {"sep", "maxsplit"});
-  const std::int64_t most = given.whole(1, kAllTimes);
-  return split(budget, text, given[0].value_or(Value(None{})), most < 0 ? kAllTimes : most,
-               from_right);
+Value split_by_method(const TextCall& call) {
+  const Bound given = call.bound({"sep", "maxsplit"});
+  const std::int64_t most = std::max(kAllTimes, given.whole(1, kAllTimes));
+  return split(call.budget, call.text, given[0].value_or(Value(None{})), most,
+               call.name == "rsplit");
 }
 
-Value replaced_by_method(Budget& budget, const std::string& text, const Arguments& arguments) {
-  const Bound given = bind("replace", arguments, {"old", "new", "count"}, 2, Naming::refused);
-  const std::int64_t most = given.whole(2, kAllTimes);
-  return replaced(budget, text, given.text(0), given.text(1), most < 0 ? kAllTimes : most);
+Value replaced_by_method(const TextCall& call) {
+  const Bound given = call.bound({"old", "new", "count"}, 2, Naming::refused);
+  const std::int64_t most = std::max(kAllTimes, given.whole(2, kAllTimes));
+  return replaced(call.budget, call.text, given.text(0), given.text(1), most);
 }
 
-template <bool kLeft, bool kRight>
-Value strip_method(Budget& budget, const std::string& text, const Arguments& arguments) {
-  const Bound given = bind("strip", arguments, {"chars"}, 0, Naming::refused);
-  return stripped_of(budget, text, kLeft, kRight, given[0].value_or(Value(None{})));
+Value strip_method(const TextCall& call) {
+  const Bound given = call.bound({"chars"}, 0, Naming::refused);
+  return stripped_of(call.budget, call.text, call.name != "rstrip", call.name != "lstrip",
+                     given[0].value_or(Value(None{})));
 }
 
 template <Case kCase>
-Value case_method(Budget& budget, const std::string& text, const Arguments& arguments) {
-  (void)bind("a method that changes the case", arguments, {});
-  return cased_value(budget, text, kCase);
+Value case_method(const TextCall& call) {
+  (void)call.bound({});
+  return cased_value(call.budget, call.text, kCase);
 }
 
-Value without_end(Budget& budget, const std::string& text, const Arguments& arguments,
-                  bool prefix) {
-  const Bound given =
-      bind(prefix ? "removeprefix" : "removesuffix", arguments, {"prefix"}, 1, Naming::refused);
+Value without_end(const TextCall& call) {
+  const auto& [budget, name, text, arguments] = call;
+  const bool prefix = name == "removeprefix";
+  const Bound given = call.bound({"prefix"}, 1, Naming::refused);
   const std::string& gone = given.text(0);
   const bool has = prefix ? text.starts_with(gone) : text.ends_with(gone);
   const std::size_t kept = has ? text.size() - gone.size() : text.size();
   return text_value(budget, text.substr(prefix ? text.size() - kept : 0, kept));
 }
 
-using Text_ = const std::string&;
-using Given_ = const Arguments&;
+Value joined_by(const TextCall& call) {
+  return joined(call.budget, *call.bound({"iterable"}, 1, Naming::refused)[0], call.text, true);
+}
 
 const std::map<std::string, TextMethod>& text_methods() {
-  static const std::map<std::string, TextMethod> all{
-      {"strip", strip_method<true, true>},
-      {"lstrip", strip_method<true, false>},
-      {"rstrip", strip_method<false, true>},
-      {"upper", case_method<Case::upper>},
-      {"lower", case_method<Case::lower>},
-      {"capitalize", case_method<Case::capitalize>},
-      {"title", case_method<Case::title>},
-      {"swapcase", case_method<Case::swap>},
-      {"startswith", [](Budget& b, Text_ t, Given_ g) { return begins_or_ends(b, t, g, true); }},
-      {"endswith", [](Budget& b, Text_ t, Given_ g) { return begins_or_ends(b, t, g, false); }},
-      {"find",
-       [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "find", false, false); }},
-      {"rfind",
-       [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "rfind", true, false); }},
-      {"index",
-       [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "index", false, true); }},
-      {"rindex",
-       [](Budget& b, Text_ t, Given_ g) { return found_at(b, t, g, "rindex", true, true); }},
-      {"count", counted},
-      {"partition", [](Budget& b, Text_ t, Given_ g) { return partitioned(b, t, g, false); }},
-      {"rpartition", [](Budget& b, Text_ t, Given_ g) { return partitioned(b, t, g, true); }},
-      {"center",
-       [](Budget& b, Text_ t, Given_ g) { return padded_by(b, t, g, "center", Padding::both); }},
-      {"ljust",
-       [](Budget& b, Text_ t, Given_ g) { return padded_by(b, t, g, "ljust", Padding::right); }},
-      {"rjust",
-       [](Budget& b, Text_ t, Given_ g) { return padded_by(b, t, g, "rjust", Padding::left); }},
-      {"zfill", zero_filled},
-      {"expandtabs", tabs_expanded},
-      {"splitlines", split_lines},
-      {"split",
-       [](Budget& b, Text_ t, Given_ g) { return split_by_method(b, t, g, "split", false); }},
-      {"rsplit",
-       [](Budget& b, Text_ t, Given_ g) { return split_by_method(b, t, g, "rsplit", true); }},
-      {"replace", replaced_by_method},
-      {"removeprefix", [](Budget& b, Text_ t, Given_ g) { return without_end(b, t, g, true); }},
-      {"removesuffix", [](Budget& b, Text_ t, Given_ g) { return without_end(b, t, g, false); }},
-      {"join", [](Budget& b, Text_ t, Given_ g) {
-         return joined(b, *bind("join", g, {"iterable"}, 1, Naming::refused)[0], t, true);
-       }}};
+  static const std::map<std::string, TextMethod> all{{"capitalize", case_method<Case::capitalize>},
+                                                     {"center", padded_by<Padding::both>},
+                                                     {"count", counted},
+                                                     {"endswith", begins_or_ends},
+                                                     {"expandtabs", tabs_expanded},
+                                                     {"find", found_at},
+                                                     {"index", found_at},
+                                                     {"join", joined_by},
+                                                     {"ljust", padded_by<Padding::right>},
+                                                     {"lower", case_method<Case::lower>},
+                                                     {"lstrip", strip_method},
+                                                     {"partition", partitioned},
+                                                     {"removeprefix", without_end},
+                                                     {"removesuffix", without_end},
+                                                     {"replace", replaced_by_method},
+                                                     {"rfind", found_at},
+                                                     {"rindex", found_at},
+                                                     {"rjust", padded_by<Padding::left>},
+                                                     {"rpartition", partitioned},
+                                                     {"rsplit", split_by_method},
+                                                     {"rstrip", strip_method},
+                                                     {"split", split_by_method},
+                                                     {"splitlines", split_lines},
+                                                     {"startswith", begins_or_ends},
+                                                     {"strip", strip_method},
+                                                     {"swapcase", case_method<Case::swap>},
+                                                     {"title", case_method<Case::title>},
+                                                     {"upper", case_method<Case::upper>},
+                                                     {"zfill", zero_filled}};
   return all;
 }
 

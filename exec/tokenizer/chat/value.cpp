@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exec/tokenizer/chat/compare.hpp"
-#include "exec/tokenizer/chat/loop.hpp"
-
 namespace tandem::exec::chat {
 namespace {
 
@@ -27,6 +24,17 @@ int key_class(const Value& key) {
   if (key.is_none()) return 1;
   if (key.is_number()) return 2;
   return key.is_text() ? 3 : 4;
+}
+
+std::partial_ordering order_of(std::int64_t whole, double real) {
+  constexpr double kTwo63 = 9223372036854775808.0;
+  if (std::isnan(real)) return std::partial_ordering::unordered;
+  if (real >= kTwo63) return std::partial_ordering::less;
+  if (real < -kTwo63) return std::partial_ordering::greater;
+  const double floor = std::floor(real);
+  const auto below = static_cast<std::int64_t>(floor);
+  if (whole != below) return whole <=> below;
+  return floor < real ? std::partial_ordering::less : std::partial_ordering::equivalent;
 }
 
 }  // namespace
@@ -136,6 +144,15 @@ Value function_value(std::string name, std::function<Value(Budget&, const Argume
 
 Value undefined_value(std::string reason) {
   return Value(Undefined{std::make_shared<const std::string>(std::move(reason))});
+}
+
+std::partial_ordering order_of_numbers(const Value& a, const Value& b) {
+  const double* const real_a = a.get<double>();
+  const double* const real_b = b.get<double>();
+  if (real_a != nullptr && real_b != nullptr) return *real_a <=> *real_b;
+  if (real_a != nullptr) return 0 <=> order_of(*b.whole(), *real_a);
+  if (real_b != nullptr) return order_of(*a.whole(), *real_b);
+  return *a.whole() <=> *b.whole();
 }
 
 bool is_hashable(const Value& key) {

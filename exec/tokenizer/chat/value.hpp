@@ -4,6 +4,7 @@
 // generators and loops are immutable, so copies share their contents.
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -121,6 +122,27 @@ struct Generator {
   int depth = 1;
 };
 
+// Iterates over elements, looking one ahead if a template asks for the next one.
+struct Loop {
+  Next next{};
+  std::optional<std::size_t> length{};  // known in advance except for generators
+  std::optional<Value> ahead{};         // the next element, if `looked`
+  bool looked = false;
+  std::optional<Value> before{};
+  Value current{};
+  std::int64_t index0 = -1;
+  std::int64_t level0 = 0;  // depth of a recursive loop
+  Values changed{};         // the arguments of the last loop.changed()
+  bool asked_changed = false;
+  std::function<Value(const Value&)> recurse{};  // empty: not recursive
+  int depth = 1;
+
+  // Moves to the next element; false at the end.
+  bool advance();
+  // Looks one ahead.
+  const std::optional<Value>& peek();
+};
+
 struct Function {
   std::string name{};
   std::function<Value(Budget&, const Arguments&)> call{};  // empty: unsupported
@@ -142,6 +164,8 @@ struct Function {
                                    int depth = 1);
 [[nodiscard]] Value undefined_value(std::string reason);
 
+// Compares integers, floating-point and truth values exactly; unordered with a NaN.
+[[nodiscard]] std::partial_ordering order_of_numbers(const Value& a, const Value& b);
 [[nodiscard]] bool is_hashable(const Value& key);
 // Throws Error for an unhashable value.
 void expect_hashable(const Value& key);

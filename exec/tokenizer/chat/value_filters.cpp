@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "exec/tokenizer/chat/access.hpp"
 #include "exec/tokenizer/chat/arithmetic.hpp"
+#include "exec/tokenizer/chat/elements.hpp"
 #include "exec/tokenizer/chat/filters.hpp"
 #include "exec/tokenizer/chat/json_text.hpp"
 #include "exec/tokenizer/chat/numbers.hpp"
@@ -198,7 +198,7 @@ Value int_filter(Budget& budget, const Value& value, const Arguments& arguments)
     real = read_real(value.text());
   }
   if (!real || std::isnan(*real)) return otherwise;
-  return truncated(*real);
+  return Value(truncated(*real));
 }
 
 Value float_filter(Budget& budget, const Value& value, const Arguments& arguments) {
@@ -239,7 +239,8 @@ Value round_filter(Budget& budget, const Value& value, const Arguments& argument
   if (real != nullptr && !std::isfinite(*real))
     fail("the filter 'round' of a number that is not finite, expected a finite one");
   const Value whole =
-      real == nullptr ? larger : truncated(method == "ceil" ? std::ceil(*real) : std::floor(*real));
+      real == nullptr ? larger
+                      : Value(truncated(method == "ceil" ? std::ceil(*real) : std::floor(*real)));
   return calculated(budget, "/", whole, power);
 }
 

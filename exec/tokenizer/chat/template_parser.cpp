@@ -1,4 +1,4 @@
-#include "exec/tokenizer/chat/syntax.hpp"
+#include "exec/tokenizer/chat/template_parser.hpp"
 
 #include <algorithm>
 #include <array>
