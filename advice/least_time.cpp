@@ -8,6 +8,7 @@
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/bounds/search_bound.hpp"
 #include "planner/partition/exact/time_order.hpp"
+#include "planner/search/affordable_types.hpp"
 
 namespace tandem::study {
 
@@ -29,6 +30,11 @@ double least_seconds(const Question& question) {
     plan.cluster = model::with_devices(plan.cluster, [&](model::Device& device) {
       device.memory = std::min(device.memory, *request.memory_limit);
     });
+  }
+  if (request.budget && request.open.cache) {  // beside messages in any type
+    Request narrowest = request;
+    narrowest.wire = model::WireFormat::f32;
+    plan.model.cache = planner::affordable_caches(narrowest).front();
   }
   double least = planner::kNever;
   for (std::size_t i = 0; i < std::max<std::size_t>(1, question.formats.size()); ++i) {

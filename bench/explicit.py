@@ -48,7 +48,7 @@ NO_AXIS = {
                      "memory-limit profile threads",
     "of many requests": "workload samples policy replicas dispatch",
     "the search's effort, and output": "seconds evaluations out json quiet help",
-    "other results, or seen by others": "drop levels-overlap max-loss max-ttft loss-model head candidates",
+    "other results, or seen by others": "drop levels-overlap max-loss max-ttft loss-model format-loss head candidates",
     "another strategy": "sp",
     "given with a named strategy": "devices master",
 }

@@ -85,6 +85,7 @@ study::FreeChanges free_changes_of(const Options& options, const AskedPlan& aske
       .anew = choice.has_value() || asked.any_moves,
       .chose_devices = choice.has_value() || asked.fewest,
       .chose_master = choice.has_value() && asked.chose_master,
+      .prices = asked.prices,
       .named = named_devices(options),
       .clock =
           [objective](const planner::Plan& one, const study::ServedWorkload* of) {

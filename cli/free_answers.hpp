@@ -24,8 +24,9 @@ struct AskedPlan {
   bool searched = false;     // devices
   bool any_moves = false;    // of new tokens' keys and values
   bool chose_master = false;
-  planner::SearchEffort::Limits limits{};  // of the whole command
-  std::optional<double> spent_s{};         // of them, by the search for the plan
+  planner::SearchEffort::Limits limits{};         // of the whole command
+  std::optional<double> spent_s{};                // of them, by the search for the plan
+  std::optional<planner::FormatPrices> prices{};  // measured of the model
 };
 
 // Returns whether replicas are among the changes: of many requests, for their throughput.

@@ -25,6 +25,7 @@
 #include "cli/flags/strategy_flags.hpp"
 #include "cli/flags/workload_flags.hpp"
 #include "cli/free_answers.hpp"
+#include "cli/loss_answers.hpp"
 #include "cli/plan_answers.hpp"
 #include "cli/plan_report.hpp"
 #include "cli/replica_answers.hpp"
@@ -153,6 +154,9 @@ planner::PlanFile file_of(const Options& options, const WantedPlan& question,
   if (fitted && fitted->interrupted)
     file.search = planner::SearchCut{.evaluations = fitted->checks};
   file.shares = shares_of(file.plan, question.scenario.shares);
+  if (question.priced)
+    file.loss = loss_of_plan(file.plan, *question.priced, question.request.budget->most,
+                             found.drop ? found.drop->choice.taken.loss : 0.0);
   if (found.choice) {
     file.decisions = decisions_of(*found.choice);
   } else if (found.one) {
@@ -215,8 +219,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   }
   const bool prints = show.table() || (show.json && show.file);
   // A question turned round, losses and the two of --sp are answered by searches of their own.
-  const bool tries_changes =
-      prints && !question.goal && !question.bounded && question.flags.sp != "auto";
+  const bool tries_changes = prints && !question.goal && !question.bounded && !question.priced &&
+                             question.flags.sp != "auto";
   AskedPlan asked{.question = asked_of(options, question),
                   .any = question.any,
                   .fewest = question.devices.fewest,
@@ -225,8 +229,12 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                   .chose_master = !options.has("master"),
                   .limits = question.limits};
   if (!question.any && question.served) asked.question.served->policy = question.served->policy;
-  if (tries_changes)
+  if (tries_changes) {
+    std::string remark;
+    asked.prices = known_prices(find_weights(question.model_name), question.request.model, remark);
+    if (!remark.empty() && !show.quiet) std::cerr << "tandem plan: " << remark << '\n';
     question.limits = without_free_changes(question.limits, may_have_replicas(asked));
+  }
   if (!question.scenario.shares.empty()) question.limits = without_cap_cost(question.limits);
   if (question.any) check_streaming_of_any(options, question.request);
 
@@ -251,6 +259,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (result.one) asked.spent_s = result.one->elapsed_s;
   if (tries_changes && !result.interrupted())
     free = free_changes_of(options, asked, plan, choice, predicted);
+  std::optional<LossAnswer> loss;
+  if (file.loss && prints)
+    loss = loss_answer(plan, *file.loss, *question.priced, question.request, question.served,
+                       predicted);
+  if (loss && !show.quiet) {
+    for (const std::string& remark : loss->remarks) std::cerr << "tandem plan: " << remark << '\n';
+  }
   const Found found{.file = file,
                     .served = question.served,
                     .choice = choice,
@@ -260,6 +275,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                     .drop = result.drop,
                     .bounded = question.bounded,
                     .loss = result.loss,
+                    .types = loss,
                     .fitted = fitted,
                     .cap = cap,
                     .free = free,

@@ -8,6 +8,7 @@
 #include "cli/views/bound_view.hpp"
 #include "cli/views/choice_view.hpp"
 #include "cli/views/free_view.hpp"
+#include "cli/views/loss_view.hpp"
 #include "cli/views/model_view.hpp"
 #include "cli/views/plan_view.hpp"
 #include "cli/views/predicted_view.hpp"
@@ -90,6 +91,7 @@ nlohmann::ordered_json summary_of(const Found& found, const planner::Request& re
   if (found.of_two) summary["sp"] = sp_json(*found.of_two);
   if (found.of_moves) summary["decode_moves"] = moves_json(*found.of_moves);
   if (found.drop) summary["sparse"] = drop_json(*found.drop, *found.bounded, found.loss->model);
+  if (found.types) summary["loss"] = loss_json(*found.types);
   summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
   summary["requests"] = served ? served->requests.size() : 1;
   summary["policy"] = served ? Json(served->policy->name) : Json();
@@ -131,6 +133,7 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
   if (found.of_two) out << '\n' << describe(*found.of_two, found.objective);
   if (found.of_moves) out << '\n' << describe(*found.of_moves, found.objective);
   if (found.drop) print_drop(*found.drop, *found.bounded, found.loss->model, out);
+  if (found.types) print_loss(*found.types, out);
   if (const auto ring = ring_of(found)) print_ring(plan, *ring, out);
   if (goes_round(found)) print_rate_bound(plan, out);
   if (const auto bound = bound_of(found)) print_bound(*bound, found.objective, out);

@@ -16,6 +16,7 @@
 #include "cli/flags/loss.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload_flags.hpp"
+#include "cli/loss_answers.hpp"
 #include "cli/views/drop_view.hpp"
 #include "model/report/result.hpp"
 #include "planner/plan/file/plan_file.hpp"
@@ -36,6 +37,7 @@ struct Found {
   const std::optional<DropAnswer>& drop;
   const std::optional<Bounded>& bounded;
   const std::optional<MeasuredLoss>& loss;
+  const std::optional<LossAnswer>& types;
   const std::optional<Fitted>& fitted;
   const std::optional<CapCost>& cap;
   const std::optional<study::FreeChanges>& free;

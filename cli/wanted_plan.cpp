@@ -18,6 +18,7 @@
 #include "cli/flags/predicted_workload.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/predict/measured_disks.hpp"
+#include "planner/search/affordable_types.hpp"
 #include "planner/search/default_types.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/strategy/common/stages.hpp"
@@ -27,10 +28,12 @@ namespace tandem::cli {
 namespace {
 
 void check_files(const Options& options, const std::string& platform, const std::string& model,
-                 const std::optional<Bounded>& bounded, const Shown& show) {
+                 const std::optional<Bounded>& bounded, const std::optional<FormatBound>& formats,
+                 const Shown& show) {
   FileRoles files;
   files.reads("flag '--platform'", platform);
   if (bounded) files.reads("the measured loss", bounded->file);
+  if (formats) files.reads("the measured losses of types", formats->file);
   files.reads_model("flag '--model'", find_weights(model));
   files.reads("flag '--model'", find_config(model));
   files.reads(options, "workload");
@@ -123,6 +126,7 @@ struct Read {
   const planner::Strategy& chosen;  // whose flags are read
   StrategyFlags flags;
   std::optional<Bounded> bounded;
+  std::optional<planner::LossBudget> budget;
   model::Transformer transformer;
   std::optional<Served> served;
   planner::Objective objective;
@@ -130,8 +134,8 @@ struct Read {
 
 planner::Request wanted_request(const Options& options, const Read& read,
                                 const WantedDevices& devices, const model::Cluster& cluster) {
-  const auto& [model_name, strategy, any, chosen, flags, bounds, transformer, served, objective] =
-      read;
+  const auto& [model_name, strategy, any, chosen, flags, bounds, budget, transformer, served,
+               objective] = read;
   const bool bounded = bounds.has_value();
   const auto cache = given_cache_type(options);
   const planner::HeadPlacement head = head_of(options, chosen);
@@ -157,8 +161,9 @@ planner::Request wanted_request(const Options& options, const Read& read,
       .groups = flags.groups,
       .group_strategy = flags.galaxy_groups ? std::string(planner::kGalaxyGroups) : "",
       .wire = wire.value_or(model::WireFormat::f32),
-      // Losses are measured with f32.
-      .open = {.wire = !wire && !bounded, .cache = !cache && !bounded},
+      // Losses of dropping are measured with f32.
+      .open = {.wire = !wire && (budget || !bounded), .cache = !cache && (budget || !bounded)},
+      .budget = budget,
       .open_axes = any || bounded ? planner::OpenAxes{} : flags.open,
       .head = head,
       .candidates = candidates_of(options, head),
@@ -178,6 +183,7 @@ planner::Request measured_request(const Options& options, const WantedPlan& ques
                                      question.scenario.shares);
   request.cluster = model::with_measured_disks(request.cluster, request.profiles,
                                                profile_files(options, request.cluster));
+  planner::check_budget(request);
   request = planner::with_default_types(std::move(request));
   if (const std::string remark = planner::default_cache_remark(request, question.formats);
       !remark.empty())
@@ -201,7 +207,9 @@ WantedPlan wanted_plan(const Options& options, const Shown& show) {
   const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
   const StrategyFlags flags = strategy_flags(options, chosen, strategy);
   const std::optional<Bounded> bounded = bounded_of(options, chosen, find_weights(model_name));
-  check_files(options, platform, model_name, bounded, show);
+  const std::optional<FormatBound> formats_bound =
+      format_bound_of(options, chosen, find_weights(model_name));
+  check_files(options, platform, model_name, bounded, formats_bound, show);
   const planner::SearchEffort::Limits limits = wanted_limits(options, flags, bounded.has_value());
   model::Transformer transformer = load_model(model_name);
   transformer.cache = given_cache_type(options).value_or(model::CacheFormat::f32);
@@ -211,12 +219,19 @@ WantedPlan wanted_plan(const Options& options, const Shown& show) {
   const std::optional<Served> served = wanted_requests(options, model_name, transformer);
   const planner::Objective objective =
       bounded ? planner::Objective::ttft : objective_of(options, chosen, any, served);
+  std::optional<PricedFormats> priced;
+  std::optional<planner::LossBudget> budget;
+  if (formats_bound) {
+    priced = priced_formats(formats_bound->file, find_weights(model_name), transformer);
+    budget = planner::LossBudget{.most = formats_bound->most, .prices = priced->loss.prices};
+  }
   const Read read{.model_name = model_name,
                   .strategy = strategy,
                   .any = any,
                   .chosen = chosen,
                   .flags = flags,
                   .bounded = bounded,
+                  .budget = budget,
                   .transformer = transformer,
                   .served = served,
                   .objective = objective};
@@ -227,6 +242,7 @@ WantedPlan wanted_plan(const Options& options, const Shown& show) {
                       .flags = flags,
                       .goal = goal,
                       .bounded = bounded,
+                      .priced = priced,
                       .limits = limits,
                       .formats = formats,
                       .served = served,

@@ -28,6 +28,7 @@ struct WantedPlan {
   StrategyFlags flags{};
   std::optional<FitGoal> goal{};
   std::optional<Bounded> bounded{};
+  std::optional<PricedFormats> priced{};  // with a bound on what types lose
   planner::SearchEffort::Limits limits{};
   std::vector<model::WeightFormats> formats{};  // to choose from, with any strategy
   std::optional<Served> served{};               // absent: one request, as `reading` has it

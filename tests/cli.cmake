@@ -26,6 +26,7 @@ tandem_tests(
     cli/interrupt_command_test.cpp
     cli/kernels_command_test.cpp
     cli/limits_command_test.cpp
+    cli/format_loss_command_test.cpp
     cli/max_loss_command_test.cpp
     cli/manners_test.cpp
     cli/memory_command_test.cpp

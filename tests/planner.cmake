@@ -36,6 +36,7 @@ tandem_tests(
     planner/planner_interpreter.cpp
     planner/partition/exact/run_splits_test.cpp
     planner/search/least_request_time_test.cpp
+    planner/search/loss_budget_test.cpp
     planner/search/loss_model_test.cpp
     planner/strategy/common/lowering_test.cpp
     planner/search/monotony_test.cpp

@@ -20,6 +20,7 @@ bool has_whole_blocks(model::Transformer transformer, model::CacheFormat format)
 
 std::vector<Offer> caches(const FreeQuestion& question) {
   std::vector<Offer> offers;
+  const std::optional<double> none;
   const planner::Plan& plan = *question.plan;
   if (!plan.model.architecture().generates()) return offers;
   // kCacheFormats begins with the widest.
@@ -28,11 +29,11 @@ std::vector<Offer> caches(const FreeQuestion& question) {
   for (; format != model::kCacheFormats.end(); ++format) {
     if (!has_whole_blocks(plan.model, *format)) continue;
     const std::string name(to_string(*format));
-    Offer offer{
-        .what = "keys and values in " + name,
-        .price = Price::quality,
-        .price_text = "keys and values are rounded to " + name + ", which 'tandem eval' measures",
-        .ask = question.ask};
+    Offer offer{.what = "keys and values in " + name,
+                .price = Price::quality,
+                .price_text = "keys and values are rounded to " + name + ", " +
+                              price_words(question.prices ? question.prices->of(*format) : none),
+                .ask = question.ask};
     offer.ask.request.model.cache = *format;
     offer.ask.request.open.cache = false;
     offer.ask.set("cache-type", name);

@@ -33,12 +33,16 @@ struct FreeQuestion {
   bool anew = false;           // whether `ask` may find a faster plan without a change
   bool chose_devices = false;  // they were searched
   bool chose_master = false;
-  std::vector<std::string> named{};  // devices that other flags of the command name
-  PlanClock clock{};                 // of the objective
+  std::optional<planner::FormatPrices> prices{};  // measured of the model
+  std::vector<std::string> named{};               // devices that other flags of the command name
+  PlanClock clock{};                              // of the objective
   // Many requests whose strategy was searched: what replicas are searched for, with limits.
   std::optional<Question> replicas{};
   planner::SearchEffort::Limits limits{};
 };
+
+// Returns the words for a format's price: the loss as measured, or what measures it.
+[[nodiscard]] std::string price_words(const std::optional<double>& loss);
 
 struct FreeChangeKind {
   std::string_view name;

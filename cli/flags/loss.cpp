@@ -16,6 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr double kMostLoss = 64.0;
 constexpr const char* kMeasure = "measure it with scenarios/models/train/sparse_loss.py";
+constexpr const char* kMeasureFormats =
+    "measure them with scenarios/models/train/format_loss.py --model DIR";
 
 // By the file's last bytes: training changes all of them.
 std::string tail_digest(const fs::path& path, std::int64_t bytes) {
@@ -28,8 +30,9 @@ std::string tail_digest(const fs::path& path, std::int64_t bytes) {
   return model::sha256_hex(tail);
 }
 
-void check_weights(const planner::LossModel& loss, const fs::path& weights) {
-  for (const planner::WeightsFile& measured : loss.weights) {
+void check_weights(const std::vector<planner::WeightsFile>& files, const std::string& source,
+                   const fs::path& weights, const char* remedy) {
+  for (const planner::WeightsFile& measured : files) {
     const bool folder = fs::is_directory(weights);
     const fs::path path = folder ? weights / measured.name : weights;
     std::error_code error;
@@ -38,9 +41,9 @@ void check_weights(const planner::LossModel& loss, const fs::path& weights) {
                        static_cast<std::int64_t>(bytes) == measured.bytes &&
                        tail_digest(path, measured.bytes) == measured.tail_sha256;
     if (alike) continue;
-    throw Error(loss.source + ": measured with other weights, " + measured.name + " of " +
+    throw Error(source + ": measured with other weights, " + measured.name + " of " +
                 std::to_string(measured.bytes) + " bytes, than " + path.string() + ", expected " +
-                "those of the model; " + kMeasure);
+                "those of the model; " + remedy);
   }
 }
 
@@ -55,22 +58,29 @@ bool has_weights(const fs::path& weights) {
 }  // namespace
 
 std::vector<Flag> loss_flags() {
-  return {{"max-loss", "X",
-           "csps: levels and ratios of the least time to the first token among those that lose at "
-           "most X bits per byte of text, by the loss measured of the model"},
-          {"max-ttft", "TIME",
-           "csps: levels and ratios of the least loss among those with a first token within TIME, "
-           "as 2s"},
-          {"loss-model", "FILE",
-           "with --max-loss, --max-ttft: the measured loss [eval/sparse_loss.json of the model]"}};
+  return {
+      {"max-loss", "X",
+       "the fastest plan that loses at most X bits per byte of text by its messages' and cache's "
+       "types, as measured of the model; csps: by what is dropped, too, for the least time to "
+       "the first token"},
+      {"max-ttft", "TIME",
+       "csps: levels and ratios of the least loss among those with a first token within TIME, "
+       "as 2s"},
+      {"loss-model", "FILE",
+       "csps with --max-loss, --max-ttft: the measured loss of dropping [eval/sparse_loss.json "
+       "of the model]"},
+      {"format-loss", "FILE",
+       "with --max-loss: the measured losses of types [eval/format_loss.json of the model]"}};
 }
 
 std::optional<Bounded> bounded_of(const Options& options, const planner::Strategy& strategy,
                                   const fs::path& weights) {
-  if (!strategy.sharding.measures_losses())
-    options.refuse({"max-loss", "max-ttft", "loss-model"},
+  if (!strategy.sharding.measures_losses()) {
+    options.refuse({"max-ttft", "loss-model"},
                    "with strategy '" + strategy.name + "', expected strategy " +
                        planner::strategies_that(&planner::Sharding::measures_losses));
+    return std::nullopt;
+  }
   if (!options.has("max-loss") && !options.has("max-ttft")) {
     options.refuse({"loss-model"}, "without '--max-loss' or '--max-ttft'");
     return std::nullopt;
@@ -115,11 +125,66 @@ std::optional<Bounded> bounded_of(const Options& options, const planner::Strateg
   return bounded;
 }
 
+std::optional<FormatBound> format_bound_of(const Options& options,
+                                           const planner::Strategy& strategy,
+                                           const fs::path& weights) {
+  if (!options.has("max-loss")) {
+    options.refuse({"format-loss"}, "without '--max-loss'");
+    return std::nullopt;
+  }
+  options.refuse({"replicas"}, "with '--max-loss', expected one plan");
+  const bool sends = !strategy.sharding.is_local();
+  if (options.text_or("cache-type", "") == "f32" &&
+      (!sends || options.text_or("wire-type", "") == "f32")) {
+    options.refuse({"format-loss"}, "with messages and cache in f32, which lose nothing");
+    if (!strategy.sharding.measures_losses())
+      options.refuse({"max-loss"}, "with messages and cache in f32, which lose nothing");
+    return std::nullopt;
+  }
+  const auto given = options.text("format-loss");
+  FormatBound bound{.most = options.number_or("max-loss", 0.0, 0.0, kMostLoss),
+                    .file = given ? fs::path(*given) : weights / "eval" / "format_loss.json"};
+  std::error_code ignored;
+  if (!given && !fs::exists(bound.file, ignored))
+    throw Error("flag '--max-loss': " + bound.file.string() +
+                " is not there, expected what messages and cache in fewer bits cost the model '" +
+                weights.string() + "', as measured; " + kMeasureFormats +
+                ", give '--format-loss FILE', or '--wire-type f32 --cache-type f32'");
+  return bound;
+}
+
+PricedFormats priced_formats(const fs::path& file, const fs::path& weights,
+                             const model::Transformer& transformer) {
+  PricedFormats priced{.loss = planner::parse_format_loss(read_file(file), file.string())};
+  priced.loss.check_model(transformer);
+  if (has_weights(weights)) {
+    check_weights(priced.loss.weights, priced.loss.source, weights, kMeasureFormats);
+  } else {
+    priced.remarks.push_back("the losses of types are those of " + priced.loss.model.name +
+                             "'s weights, which are not there to be compared");
+  }
+  return priced;
+}
+
+std::optional<planner::FormatPrices> known_prices(const fs::path& weights,
+                                                  const model::Transformer& transformer,
+                                                  std::string& remark) {
+  const fs::path file = weights / "eval" / "format_loss.json";
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return std::nullopt;
+  try {
+    return priced_formats(file, weights, transformer).loss.prices;
+  } catch (const Error& error) {
+    remark = "free changes have no measured price: " + std::string(error.what());
+    return std::nullopt;
+  }
+}
+
 MeasuredLoss measured_loss(const Bounded& bounded, const fs::path& weights) {
   MeasuredLoss measured{
       .model = planner::parse_loss_model(read_file(bounded.file), bounded.file.string())};
   if (has_weights(weights)) {
-    check_weights(measured.model, weights);
+    check_weights(measured.model.weights, measured.model.source, weights, kMeasure);
   } else {
     measured.remarks.push_back("the loss is that of " + measured.model.model.name +
                                "'s weights, which are not there to be compared");

@@ -1,6 +1,7 @@
 #pragma once
 
-// --max-loss, --max-ttft and --loss-model: levels and ratios of sparse attention by objective.
+// --max-loss, --max-ttft, --loss-model and --format-loss: what a plan may lose by formats of
+// messages and cache and, with sparse attention, by what is dropped.
 
 #include <filesystem>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "cli/flags/options.hpp"
 #include "planner/search/drop_search.hpp"
+#include "planner/search/format_loss.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
@@ -21,8 +23,8 @@ struct Bounded {
   std::filesystem::path file{};  // of the loss model
 };
 
-// What the flags say; nothing without either objective. Throws Usage for what contradicts them, and
-// where `strategy` drops nothing.
+// Returns what the flags say of dropping; nothing without either objective, and for strategies that
+// drop nothing. Throws Usage for what contradicts them.
 [[nodiscard]] std::optional<Bounded> bounded_of(const Options& options,
                                                 const planner::Strategy& strategy,
                                                 const std::filesystem::path& weights);
@@ -31,6 +33,35 @@ struct MeasuredLoss {
   planner::LossModel model;
   std::vector<std::string> remarks{};
 };
+
+// The bound on what formats lose.
+struct FormatBound {
+  double most = 0.0;             // bits per byte
+  std::filesystem::path file{};  // of the measured losses
+};
+
+// Returns the bound of `--max-loss`; nothing without it, and where messages and cache are given as
+// f32, which loses nothing. Throws Error if the model has no measured losses.
+[[nodiscard]] std::optional<FormatBound> format_bound_of(const Options& options,
+                                                         const planner::Strategy& strategy,
+                                                         const std::filesystem::path& weights);
+
+struct PricedFormats {
+  planner::FormatLoss loss;
+  std::vector<std::string> remarks{};
+};
+
+// Returns the measured losses of `file`, of `weights`: a remark if there are none to compare with
+// those they were measured of. Throws Error for another model or other weights.
+[[nodiscard]] PricedFormats priced_formats(const std::filesystem::path& file,
+                                           const std::filesystem::path& weights,
+                                           const model::Transformer& transformer);
+
+// Returns the losses that were measured of a model, where nothing needs them; nothing if there are
+// none. `remark` is set to why they cannot be used.
+[[nodiscard]] std::optional<planner::FormatPrices> known_prices(
+    const std::filesystem::path& weights, const model::Transformer& transformer,
+    std::string& remark);
 
 // The loss model, of `weights`: a remark if there are none to compare with those it was measured
 // of. Throws Error for other weights, and where there is no such file.

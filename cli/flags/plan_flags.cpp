@@ -127,8 +127,10 @@ WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
   if (strategy.sharding.is_local())
     throw Usage("flag '--devices': strategy '" + strategy.name +
                 "' computes on the master alone; leave it out");
-  options.refuse({"groups", "levels", "drop", "max-loss", "max-ttft"},
+  options.refuse({"groups", "levels", "drop", "max-ttft"},
                  with + ", which are not known beforehand; name devices");
+  if (strategy.sharding.measures_losses())
+    options.refuse({"max-loss"}, with + ", whose levels are not known beforehand; name devices");
   if (options.text_or("partition", "auto").find(':') != std::string::npos)
     throw Usage("flag '--partition': proportions are one a device, whose number is not known " +
                 with + "; expected another partition, or devices by name");
@@ -366,7 +368,8 @@ std::optional<planner::DecodeMoves> moves_of(const Options& options,
   for (const planner::DecodeMoves moves : known) names.push_back(to_string(moves));
   names.emplace_back("auto");
   const std::string moves = options.choice_or("decode-moves", "q", names);
-  if (moves == "auto" && (options.has("max-loss") || options.has("max-ttft")))
+  if (moves == "auto" && strategy.sharding.measures_losses() &&
+      (options.has("max-loss") || options.has("max-ttft")))
     throw Usage(
         "flag '--decode-moves': auto compares plans whose levels and ratios are given, expected q "
         "or "
@@ -441,7 +444,7 @@ void refuse_with_any(const Options& options) {
   const std::string none = "with strategy 'auto', whose plans have no levels; name strategy ";
   options.refuse({"levels", "drop", "levels-overlap"},
                  none + planner::strategies_that(&planner::Sharding::exchanges_rows));
-  options.refuse({"max-loss", "max-ttft", "loss-model"},
+  options.refuse({"max-ttft", "loss-model"},
                  none + planner::strategies_that(&planner::Sharding::measures_losses));
 }
 

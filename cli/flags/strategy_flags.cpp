@@ -40,8 +40,10 @@ StrategyFlags strategy_flags(const Options& options, const planner::Strategy& ch
   const bool gathers = options.has("gather-weights");
   if (sp == "tp")
     options.refuse({"gather-weights"}, "with '--sp tp', whose weights stay where they are");
+  if (gathers && chosen.sharding.measures_losses())
+    options.refuse({"max-loss"}, "with '--gather-weights', expected a prompt that attends to all");
   if (gathers)
-    options.refuse({"levels", "drop", "levels-overlap", "max-loss", "max-ttft"},
+    options.refuse({"levels", "drop", "levels-overlap", "max-ttft"},
                    "with '--gather-weights', expected a prompt that attends to all");
   if (!chosen.sharding.exchanges_rows() && !galaxy_groups)
     options.refuse({"tiles"}, undivided + ", which has none");

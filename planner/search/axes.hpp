@@ -8,11 +8,13 @@
 namespace tandem::planner {
 
 // The type of messages, if it is open: the request's, and f32 where a link is faster than the
-// copies that round numbers. Compares predictions of the objective.
+// copies that round numbers. Within a LossBudget: all types that it allows. Compares predictions of
+// the objective.
 [[nodiscard]] const Axis& wire_axis();
 
 // The type of the key/value cache, if it is open: the request's, and f32 where a profile's
-// attention is slower over the other and f32 saves 0.1%. Compares predictions of the objective.
+// attention is slower over the other and f32 saves 0.1%. Within a LossBudget: all types that it
+// allows beside the messages'. Compares predictions of the objective.
 [[nodiscard]] const Axis& cache_axis();
 
 // The parts that devices have of replicated weights, or of the prompt's positions, if they are

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "planner/search/affordable_types.hpp"
 #include "planner/search/axes.hpp"
 #include "planner/search/objective.hpp"
 #include "planner/search/open_type.hpp"
@@ -35,13 +36,25 @@ bool is_slower(const model::DeviceProfile& profile, model::CacheFormat kept) {
 
 bool cache_open(const Draft& draft) {
   const Request& request = draft.request;
+  if (request.budget) return request.open.cache;
   return request.open.cache && request.model.cache != model::CacheFormat::f32 &&
          std::ranges::any_of(request.profiles, [&](const model::DeviceProfile& profile) {
            return is_slower(profile, request.model.cache);
          });
 }
 
+void walk_affordable_caches(const Draft& draft, Alternatives& all) {
+  all.compare_by(budget_clock(draft.request));
+  for (const model::CacheFormat format : affordable_caches(draft.request)) {
+    Draft next = draft;
+    next.request.open.cache = false;
+    next.request.model.cache = format;
+    all.offer(std::string(to_string(format)), next);
+  }
+}
+
 void walk_cache(const Draft& draft, Alternatives& all) {
+  if (draft.request.budget) return walk_affordable_caches(draft, all);
   Draft next = draft;
   next.request.open.cache = false;
   const Request& request = next.request;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/search/affordable_types.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
@@ -16,7 +17,8 @@ bool is_narrow(model::WeightFormat format) {
 
 // The profile without a rate over the cache that weights suggest; null: none.
 const model::DeviceProfile* lacking(const Request& request) {
-  if (!request.open.cache || default_cache(request.model) == model::CacheFormat::f32)
+  if (!request.open.cache || request.budget ||
+      default_cache(request.model) == model::CacheFormat::f32)
     return nullptr;
   const model::WeightFormat kept = model::rated_as(default_cache(request.model));
   const auto found =
@@ -47,6 +49,11 @@ model::CacheFormat default_cache(const model::Transformer& transformer) {
 }
 
 Request with_default_types(Request request) {
+  if (request.budget) {
+    if (request.open.wire) request.wire = affordable_wires(request).front();
+    if (request.open.cache) request.model.cache = affordable_caches(request).front();
+    return request;
+  }
   if (request.open.wire)
     request.wire = sends_nothing(request) ? model::WireFormat::f32 : default_wire(request.model);
   if (request.open.cache) {

@@ -20,7 +20,8 @@ namespace tandem::planner {
 [[nodiscard]] model::CacheFormat default_cache(const model::Transformer& transformer);
 
 // Returns `request` with the types that it leaves open (Request::open) by its weights. The cache is
-// f32 if a profile has no rate for another.
+// f32 if a profile has no rate for another. With a budget: the narrowest types of messages, then of
+// the cache, that it allows.
 [[nodiscard]] Request with_default_types(Request request);
 // Returns a sentence that names such a profile for weights in any of `formats`, or, if there are
 // none, as they are in the model. Empty: there is none.

@@ -21,7 +21,6 @@ constexpr std::string_view kLossRemedy =
 constexpr std::string_view kLossUnit = "bits per byte more than with nothing dropped";
 constexpr std::size_t kMostKnots = 64;
 constexpr std::size_t kMostTerms = 4096;
-constexpr std::size_t kMostFiles = 1024;
 constexpr double kMostLoss = 64.0;
 constexpr double kOtherRows = 0.05;  // of all rows, at one place
 constexpr double kDropRounding = 1e-9;
@@ -30,22 +29,6 @@ constexpr std::int64_t kMostInt32 = std::numeric_limits<std::int32_t>::max();
 
 std::int32_t int32(const JsonValue& value, std::int64_t least, std::int64_t most) {
   return static_cast<std::int32_t>(value.integer(least, most));
-}
-
-std::vector<WeightsFile> read_weights(const JsonValue& value) {
-  std::vector<WeightsFile> files;
-  for (std::size_t i = 0; i < value.size(kMostFiles); ++i) {
-    const JsonValue file = value.at(i);
-    file.expect_keys({"file", "bytes", "tail_sha256"});
-    const std::string digest = file.at("tail_sha256").text(64);
-    if (digest.size() != 64 || digest.find_first_not_of("0123456789abcdef") != std::string::npos)
-      file.at("tail_sha256").fail("64 hexadecimal characters");
-    files.push_back({.name = file.at("file").line(),
-                     .bytes = file.at("bytes").integer(1, std::int64_t{1} << 52U),
-                     .tail_sha256 = digest});
-  }
-  if (files.empty()) value.fail("at least one file of weights");
-  return files;
 }
 
 void read_places(const JsonValue& value, LossModel& loss) {
@@ -136,14 +119,10 @@ LossModel read_loss(const JsonValue& root, const std::string& source) {
                     "measured", "held_out"});
   if (root.at("unit").text() != kLossUnit)
     root.at("unit").fail("\"" + std::string(kLossUnit) + "\"");
-  const JsonValue model = root.at("model");
-  model.expect_keys({"name", "config"});
   LossModel loss{.source = source,
-                 .model = model::parse_config_json(model.at("config").json().dump(),
-                                                   source + ": model.config"),
+                 .model = read_measured_model(root.at("model"), source),
+                 .weights = read_measured_weights(root.at("weights")),
                  .platform = {}};
-  loss.model.name = model.at("name").line();
-  loss.weights = read_weights(root.at("weights"));
   read_places(root.at("places"), loss);
   read_bands(root.at("bands"), loss);
   const JsonValue knots = root.at("knots");
@@ -278,14 +257,7 @@ std::vector<std::int32_t> LossModel::level_of(const SparseAttention& sparse) con
 }
 
 void LossModel::check_model(const model::Transformer& transformer) const {
-  const std::vector<model::FieldDifference> other = model::differences(model, transformer);
-  if (other.empty()) return;
-  throw Error(
-      source + ": measured of another model, " + model.name + ": " + other.front().field + " " +
-      other.front().first + ", expected " + other.front().second + " as " + transformer.name +
-      " has it" +
-      (other.size() > 1 ? ", and " + std::to_string(other.size() - 1) + " fields more" : "") +
-      "; " + std::string(kLossRemedy));
+  check_measured_model(model, transformer, source, kLossRemedy);
 }
 
 std::vector<std::string> LossModel::remarks(const Plan& plan) const {

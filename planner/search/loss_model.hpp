@@ -12,6 +12,7 @@
 #include "model/base/range.hpp"
 #include "model/transformer/transformer.hpp"
 #include "planner/plan/plan.hpp"
+#include "planner/search/measured_model.hpp"
 
 namespace tandem::planner {
 
@@ -25,15 +26,6 @@ struct LossTerm {
   std::vector<std::int32_t> levels;  // from 2 on, ascending
   std::vector<double> loss;          // f_t by knot
 };
-
-// A weights file used in the measurement.
-struct WeightsFile {
-  std::string name;
-  std::int64_t bytes = 0;
-  std::string tail_sha256;  // of its last kTailBytes, or of the whole file if it is smaller
-  bool operator==(const WeightsFile&) const = default;
-};
-inline constexpr std::int64_t kTailBytes = std::int64_t{1} << 20U;
 
 struct LossModel {
   std::string source;        // names the file in messages

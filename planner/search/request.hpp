@@ -11,6 +11,7 @@
 
 #include "planner/plan/plan.hpp"
 #include "planner/search/allreduce_search.hpp"
+#include "planner/search/loss_budget.hpp"
 #include "planner/search/objective.hpp"
 #include "planner/search/window_search.hpp"
 
@@ -91,6 +92,8 @@ struct Request {
   std::string group_strategy{};
   model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
   OpenTypes open{};                                 // of `wire` and `model.cache`
+  // Bounds what types lose; those that are open are then all that it allows, f32 among them.
+  std::optional<LossBudget> budget{};
   OpenAxes open_axes{};
   HeadPlacement head = HeadPlacement::master;  // of the LM head (axes.hpp)
   // Split head: number of best logits that each device sends (Plan::candidates); 0: all of them.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/base/error.hpp"
+#include "planner/search/affordable_types.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
@@ -164,6 +165,7 @@ void check_request(const Request& request) {
   check_rounds(request, strategy);
   check_halda(request, strategy);
   check_groups(request, strategy);
+  check_budget(request);
 }
 
 void check_window(const Request& request) {

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include "planner/search/affordable_types.hpp"
 #include "planner/search/axes.hpp"
+#include "planner/search/default_types.hpp"
 #include "planner/search/objective.hpp"
 #include "planner/search/open_type.hpp"
 #include "planner/search/outline.hpp"
@@ -25,11 +28,24 @@ bool has_faster_link(const Plan& outline) {
 
 bool wire_open(const Draft& draft) {
   const Request& request = draft.request;
+  if (request.budget) return request.open.wire;
   return request.open.wire && request.wire != model::WireFormat::f32 &&
          !find_strategy(request.strategy).sharding.is_local() && has_faster_link(outline_of(draft));
 }
 
+void walk_affordable_wires(const Draft& draft, Alternatives& all) {
+  all.compare_by(budget_clock(draft.request));
+  for (const model::WireFormat format : affordable_wires(draft.request)) {
+    Draft next = draft;
+    next.request.open.wire = false;
+    next.request.wire = format;
+    next.request = with_default_types(std::move(next.request));
+    all.offer(std::string(to_string(format)), next);
+  }
+}
+
 void walk_wire(const Draft& draft, Alternatives& all) {
+  if (draft.request.budget) return walk_affordable_wires(draft, all);
   Draft next = draft;
   next.request.open.wire = false;
   const Request& request = next.request;

@@ -56,7 +56,7 @@ class Lossy : public Kitchen {
   [[nodiscard]] static Words words(const std::string& command, const Words& more) {
     Words all{command, "--model",         "deeper", "--platform",   "shelf4", "--strategy",
               "csps",  "--prompt-tokens", "17",     "--new-tokens", "3",      "--partition",
-              "equal"};
+              "equal", "--wire-type",     "f32",    "--cache-type", "f32"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -144,12 +144,12 @@ TEST_CASE("cli/max loss: other lengths are told of, and flags that nothing obeys
     all.insert(all.end(), more.begin(), more.end());
     check_refused(bench, all, code, reason);
   };
-  of({"--model", "deeper", "--strategy", "tensor", "--max-loss", "0"}, 2,
+  of({"--model", "deeper", "--strategy", "tensor", "--max-ttft", "1s"}, 2,
      "expected strategy 'csps'");
-  of({"--model", "deeper", "--strategy", "auto", "--max-loss", "0"}, 2, "name strategy 'csps'");
+  of({"--model", "deeper", "--strategy", "auto", "--max-ttft", "1s"}, 2, "name strategy 'csps'");
   of({"--model", "tiny.json", "--strategy", "csps", "--max-loss", "0"}, 1, "sparse_loss.py");
   of({"--model", "tiny.json", "--strategy", "csps", "--max-loss", "0", "--loss-model",
-      "deeper/eval/sparse_loss.json"},
+      "deeper/eval/sparse_loss.json", "--wire-type", "f32", "--cache-type", "f32"},
      1, "another model");
   Json other = bench.loss();
   other["weights"][0]["tail_sha256"] = std::string(64, '0');

@@ -219,7 +219,6 @@ TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
   };
   refused("tensor", {"--levels", "2"}, 2, "expected strategy 'galaxy' or 'csps'");
   refused("pipeline", {"--drop", "0.5"}, 2, "expected strategy 'galaxy' or 'csps'");
-  refused("galaxy", {"--max-loss", "0.1"}, 2, "expected strategy 'csps'");
   refused("galaxy", {"--max-ttft", "1s"}, 2, "expected strategy 'csps'");
   refused("galaxy", {"--levels-overlap"}, 2, "without '--levels' or '--drop'");
   refused("galaxy", {"--drop", "0.5", "--decode-moves", "migrate"}, 2, "'--decode-moves'");
@@ -229,7 +228,6 @@ TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
   refused("galaxy", {"--levels", "5"}, 1, "the network tells");
   refused("auto", {"--drop", "0.5"}, 2, "name strategy 'galaxy' or 'csps'");
   refused("auto", {"--levels", "2"}, 2, "'auto', whose plans have no levels; name strategy");
-  refused("auto", {"--max-loss", "0.1"}, 2, "name strategy 'csps'");
   refused("auto", {"--sp", "tp"}, 2, "compares both");
   refused("csps", {"--levels", "auto", "--max-loss", "0.1"}, 2,
           "'auto' with '--max-loss', which chooses them; expected a number");

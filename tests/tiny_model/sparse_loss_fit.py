@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the fit of scenarios/models/train/sparse_loss.py, and what it made of models' measurements.
+"""Checks the fit of scenarios/models/train/sparse_loss.py, and what it and format_loss.py made of measurements.
 
     sparse_loss_fit.py SCENARIOS_MODELS
 """
@@ -14,6 +14,7 @@ import numpy
 
 models = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(models / "train"))
+import format_loss
 import sparse_loss
 
 
@@ -96,7 +97,7 @@ for folder in sorted(models.glob("*/eval/sparse_loss.json")):
         if name != "terms":
             check(alike(document[name], value), f"{folder}: '{name}' is not what the fit makes of sparse.csv; make it "
                   "again with sparse_loss.py --fit-only")
-    check(document["weights"] == sparse_loss.weights_of(model), f"{folder}: measured of other weights")
+    check(document["weights"] == sparse_loss.weights_of(model, "sparse_loss"), f"{folder}: measured of other weights")
     names = [f"layers_{begin}_to_{end - 1}" for begin, end in document["bands"]]
     levels = len(document["places"]["groups"]) + 2
     drops, losses = [], []
@@ -113,3 +114,16 @@ for folder in sorted(models.glob("*/eval/sparse_loss.json")):
     errors = loss_of(document, numpy.array(drops)) - numpy.array(losses)
     check(abs(errors).max() <= 2 * document["held_out"]["worst"], f"{folder}: a measured setting is off by "
           f"{abs(errors).max()}")
+
+for folder in sorted(models.glob("*/eval/format_loss.json")):
+    model = folder.parent.parent
+    document = json.loads(folder.read_text())
+    for name, value in format_loss.fitted(format_loss.lines_of(model / "eval" / "formats.csv")).items():
+        check(alike(document[name], value), f"{folder}: '{name}' is not what format_loss.py makes of formats.csv")
+    check(document["weights"] == sparse_loss.weights_of(model, "sparse_loss_fit"), f"{folder}: measured of other "
+          "weights")
+    prices = [price["loss"] for of in ("messages", "cache") for price in document[of].values()]
+    check(min(prices) > 0.0, f"{folder}: a format that costs nothing")
+    both = document["both"]
+    check(both["mean"] <= document["messages"][both["messages"]]["loss"] + document["cache"][both["cache"]]["loss"],
+          f"{folder}: both at once lose more than their sum")

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/predict/device_share.hpp"
+#include "planner/plan/file/plan_loss.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/serving/planned_service.hpp"
 
@@ -39,12 +40,13 @@ struct PlanFile {
   std::map<std::string, model::DeviceShare> shares{};
   // Outer axes first; axes that were given or do not apply are absent, as all are in older files.
   std::vector<PlanDecision> decisions{};
+  std::optional<PlanLoss> loss{};  // absent: not bounded, so not known
   bool operator==(const PlanFile&) const = default;
 };
 
 // Returns JSON as to_json(plan), plus the service: `samples`, or `file`, `sha256`, `raw_prompts`
-// and `requests` in `workload`, and `policy`, `chunk` and `in_flight`; `search`; `shares`; and
-// `decisions`. Throws Error if the file would exceed the limit of plan files.
+// and `requests` in `workload`, and `policy`, `chunk` and `in_flight`; `search`; `shares`;
+// `decisions`; and `loss`. Throws Error if the file would exceed the limit of plan files.
 [[nodiscard]] std::string to_json(const PlanFile& file);
 // Returns both parts, validated. Throws Error as parse_plan_json does, which reads the plan alone.
 [[nodiscard]] PlanFile parse_plan_file(std::string_view text, std::string_view source);

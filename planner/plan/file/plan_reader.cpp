@@ -11,6 +11,7 @@
 #include "model/base/limits.hpp"
 #include "model/graph/candidates.hpp"
 #include "planner/plan/file/plan_file.hpp"
+#include "planner/plan/file/plan_loss.hpp"
 #include "planner/plan/file/plan_words.hpp"
 #include "planner/serving/planned_service_json.hpp"
 
@@ -354,7 +355,8 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
                     "tiles",          "model",     "cluster",    "master",           "workload",
                     "capacity",       "release",   "devices",    "group_strategy",   "decode_moves",
                     "gather_weights", "wire",      "candidates", "sparse_attention", "policy",
-                    "chunk",          "in_flight", "search",     "shares",           "decisions"});
+                    "chunk",          "in_flight", "search",     "shares",           "loss",
+                    "decisions"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -468,6 +470,7 @@ PlanFile parse_plan_file(std::string_view text, std::string_view source) {
                   .search = read_search(document.root())};
     file.shares = read_shares(document.root(), file.plan.cluster);
     file.decisions = read_decisions(document.root());
+    if (const auto loss = document.root().find("loss")) file.loss = read_plan_loss(*loss);
     if (file.service) file.service->validate(file.plan);
     return file;
   } catch (const Error& error) {

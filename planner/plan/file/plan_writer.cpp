@@ -11,6 +11,7 @@
 #include "model/base/limits.hpp"
 #include "model/transformer/format_choice.hpp"
 #include "planner/plan/file/plan_file.hpp"
+#include "planner/plan/file/plan_loss.hpp"
 #include "planner/plan/file/plan_words.hpp"
 #include "planner/serving/planned_service_json.hpp"
 
@@ -213,7 +214,7 @@ std::string to_json(const Plan& plan) {
 }
 
 std::string to_json(const PlanFile& file) {
-  if (!file.service && !file.search && file.shares.empty() && file.decisions.empty())
+  if (!file.service && !file.search && file.shares.empty() && file.decisions.empty() && !file.loss)
     return to_json(file.plan);
   Json json = json_of(file.plan);
   if (file.service) add_planned_service(*file.service, json);
@@ -224,6 +225,7 @@ std::string to_json(const PlanFile& file) {
   for (const PlanDecision& one : file.decisions)
     json["decisions"].push_back(
         {{"axis", one.axis}, {"value", one.value}, {"considered", one.considered}});
+  if (file.loss) json["loss"] = json_of(*file.loss);
   return text_of(json, "plan with fewer devices or requests, or with profiles of fewer points");
 }
 

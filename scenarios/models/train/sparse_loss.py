@@ -16,7 +16,6 @@ nothing, exactly, and more dropped never costs less.
 
 import argparse
 import csv
-import hashlib
 import itertools
 import json
 import pathlib
@@ -28,6 +27,8 @@ import time
 import numpy
 from scipy import optimize
 
+from measured_model import run as run_program, weights_of
+
 SCHEMA = "tandem.sparse_loss/1"
 UNIT = "bits per byte more than with nothing dropped"
 RATIOS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
@@ -35,7 +36,6 @@ SMALL = (0.02, 0.05)
 KNOTS = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 FOLDS, SEED = 5, 1
 MOST_LEVELS = 8
-TAIL = 1 << 20
 
 
 # The fit
@@ -126,24 +126,9 @@ def bands_of(layers, count):
     return list(zip(bounds, bounds[1:]))
 
 
-def weights_of(folder):
-    """Returns what tells the model's weights from others: of each file the digest of its last bytes."""
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        sys.exit(f"sparse_loss: {folder}: no *.safetensors, expected a model folder; check the path")
-    found = []
-    for file in files:
-        data = file.read_bytes()[-TAIL:]
-        found.append({"file": file.name, "bytes": file.stat().st_size, "tail_sha256": hashlib.sha256(data).hexdigest()})
-    return found
-
-
 def run(words, **more):
-    """Returns what a command prints; ends with its message if it fails."""
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, **more)
-    if done.returncode != 0:
-        sys.exit(f"sparse_loss: {' '.join(str(word) for word in words)}: {done.stdout}{done.stderr}")
-    return done.stdout
+    """Returns what a command prints."""
+    return run_program(words, "sparse_loss", **more)
 
 
 class Bench:
@@ -329,7 +314,7 @@ def main():
     options = parser.parse_args()
     options.work = options.work or here.parents[2] / "out" / "sparse_loss" / options.model.resolve().name
     options.work.mkdir(parents=True, exist_ok=True)
-    weights = weights_of(options.model)
+    weights = weights_of(options.model, "sparse_loss")
     bench = Bench(options)
     file = options.model / "eval" / "sparse.csv"
     lines = known_lines(bench, file, weights) if options.fit_only else measure(bench, file, weights)
