@@ -132,7 +132,7 @@ void print_free(const FreeChanges& changes, const FreeWords& words, std::ostream
     out << (worth.empty() ? "No free change gains 1%: " : "Free changes that gain less than 1%: ")
         << joined(small) << ".\n";
   if (!changes.not_tried.empty())
-    out << "Not tried within the time: " << joined(changes.not_tried) << ".\n";
+    out << "Not tried, as the search ended: " << joined(changes.not_tried) << ".\n";
 }
 
 Json free_json(const FreeChanges& changes, const FreeWords& words) {
