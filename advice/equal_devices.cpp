@@ -9,6 +9,8 @@ namespace tandem::study {
 namespace {
 
 constexpr model::DeviceIndex kMostCompared = 64;
+// Edges of compared networks: less than a second.
+constexpr std::size_t kMostVisited = 100'000;
 
 bool are_alike(const model::Device& a, model::Device b) {
   b.name = a.name;
@@ -26,6 +28,7 @@ std::vector<model::DeviceIndex> first_equals(const model::Cluster& cluster,
     return first;
   }
   const model::Cluster original = model::anonymous(cluster);
+  std::size_t visited = 0;
   for (model::DeviceIndex b = 0; b < cluster.size(); ++b) {
     const auto at = static_cast<std::size_t>(b);
     first.push_back(b);
@@ -34,6 +37,8 @@ std::vector<model::DeviceIndex> first_equals(const model::Cluster& cluster,
       if (first[other] != a || profiles[other] != profiles[at] ||
           !are_alike(cluster.devices()[other], cluster.devices()[at]))
         continue;
+      visited += cluster.edges().size();
+      if (visited > kMostVisited) break;
       if (model::anonymous(model::with_exchanged(cluster, a, b)) != original) continue;
       first.back() = a;
       break;

@@ -11,7 +11,8 @@ namespace tandem::study {
 
 // Returns for each device the first device equal to it: exchanging the two changes neither speeds
 // nor profiles nor the network (model::anonymous). Equality is sufficient, not necessary.
-// On more than 64 devices each is by itself, as comparing networks takes long.
+// On more than 64 devices each is by itself, as comparing networks takes long; so are the last
+// ones of large meshes.
 [[nodiscard]] std::vector<model::DeviceIndex> first_equals(
     const model::Cluster& cluster, const std::vector<model::DeviceProfile>& profiles);
 

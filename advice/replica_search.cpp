@@ -168,7 +168,8 @@ class ReplicaSearch {
       own.served->requests.push_back(asked_->question.served->requests[r]);
     planner::SearchEffort effort(limits(groups_left));
     own.effort = &effort;
-    own.progress = [&](const BestSoFar&) {
+    own.progress = [&](const BestSoFar& best) {
+      if (asked_->question.progress) asked_->question.progress(best);
       if (effort_->interrupted()) effort.interrupt();
     };
     Choice found;

@@ -79,7 +79,7 @@ class RateTrials {
   const Service& service_;
 };
 
-// Hardly any two requests meet, or all do.
+// Hardly any two requests meet, or all do: so many times their own rate, and so many a second.
 constexpr double kApart = 1e3;
 constexpr double kTogether = 1e6;
 
@@ -179,7 +179,7 @@ HighestRate highest_rate(const Requests& requests, const ServiceGoal& goal,
   const RateTrials trials(requests, goal, service);
   const double own = rate_of(requests);
   HighestRate found;
-  const double crowded = own * kTogether;
+  const double crowded = std::max(own, 1.0) * kTogether;
   const model::Result together = service(at_rate(requests, crowded));
   RatePoint point = rate_point(together, goal);
   point.rate = crowded;

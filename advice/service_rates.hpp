@@ -67,10 +67,10 @@ struct HighestRate {
 };
 
 // Finds the highest rate of `requests` at which `goal` holds, by doubling or halving from their own
-// rate and bisection to 1%. Absent `fails`: it holds even at a million times their own rate. Absent
-// `holds`: it fails even at a thousandth of the rate at which requests are served that are all
-// there, where hardly any two meet. Between the rates that were tried, the goal may hold and fail
-// several times, since at another rate other requests share steps.
+// rate and bisection to 1%. Absent `fails`: it holds even at a million times their own rate, and at
+// a million a second. Absent `holds`: it fails even at a thousandth of the rate at which requests
+// are served that are all there, where hardly any two meet. Between the rates that were tried, the
+// goal may hold and fail several times, since at another rate other requests share steps.
 [[nodiscard]] HighestRate highest_rate(const std::vector<planner::InferenceRequest>& requests,
                                        const ServiceGoal& goal, const Service& service);
 

@@ -62,7 +62,8 @@ std::string StrategySearch::obstacle() const {
   if (question_.request.head == planner::HeadPlacement::split &&
       !strategy.sharding.may_split_head())
     return "keeps the LM head at the master";
-  if (moves_.slowest_first().size() == 1 && !strategy.sharding.is_local())
+  // Of a strategy that is named, it is what was asked for.
+  if (!question_.keeps_axes && moves_.slowest_first().size() == 1 && !strategy.sharding.is_local())
     return "there is one device alone";
   return {};
 }

@@ -1,10 +1,12 @@
 #include "cli/free_answers.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "advice/free/fixed_plan.hpp"
 #include "cli/flags/predicted_workload.hpp"
+#include "cli/views/interruption.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/serving/service_objective.hpp"
 
@@ -77,6 +79,8 @@ study::FreeChanges free_changes_of(const Options& options, const AskedPlan& aske
                                    const std::optional<study::Choice>& choice,
                                    const model::Result& predicted) {
   const planner::Objective objective = asked.question.request.objective;
+  const planner::SearchEffort::Limits limits = limits_of(asked);
+  planner::SearchEffort effort(limits);
   study::FreeQuestion question{
       .ask = asked.any ? study::fixed_plan(asked.question, choice->contenders.front())
                        : named(asked, plan, choice),
@@ -91,12 +95,15 @@ study::FreeChanges free_changes_of(const Options& options, const AskedPlan& aske
           [objective](const planner::Plan& one, const study::ServedWorkload* of) {
             return planner::service_time(study::predict_fairly(one, of), objective);
           },
-      .limits = limits_of(asked)};
+      .limits = limits,
+      .effort = &effort};
   for (const std::string& name : question.named) {
     const auto& devices = plan.cluster.devices();
     if (std::ranges::find(devices, name, &model::Device::name) == devices.end()) return {};
   }
   if (choice && may_have_replicas(asked)) question.replicas = asked.question;
+  const Interruption interruption([&](const std::string&) { effort.interrupt(); }, {},
+                                  std::chrono::seconds(10));
   return study::free_changes(question);
 }
 

@@ -39,7 +39,7 @@ struct AskedPlan {
 
 // Returns the free changes of `plan`, the answer to `asked`, whose prediction is `predicted`. After
 // a search of devices they take what is left of the time, at least a tenth of it, or a
-// quarter as many evaluations; else ten seconds.
+// quarter as many evaluations; else ten seconds. Ctrl-C ends them.
 [[nodiscard]] study::FreeChanges free_changes_of(const Options& options, const AskedPlan& asked,
                                                  const planner::Plan& plan,
                                                  const std::optional<study::Choice>& choice,

@@ -209,7 +209,13 @@ std::string span_text(double seconds) {
   return std::isfinite(seconds) ? to_text(model::Seconds{seconds}) : "-";
 }
 
-std::string arrivals_text(double rate) { return fixed(rate, rate < 0.1 ? 5 : 3); }
+// With three digits or more, unless it is 0.
+std::string arrivals_text(double rate) {
+  if (rate >= 0.1) return fixed(rate, 3);
+  constexpr int kUsual = 5;
+  const int needed = rate > 0.0 ? 2 - static_cast<int>(std::floor(std::log10(rate))) : kUsual;
+  return fixed(rate, std::max(kUsual, needed));
+}
 
 std::string highest_text(const PolicyRates& policy) {
   const HighestRate& found = policy.highest;

@@ -39,6 +39,7 @@ struct FreeQuestion {
   // Many requests whose strategy was searched: what replicas are searched for, with limits.
   std::optional<Question> replicas{};
   planner::SearchEffort::Limits limits{};
+  planner::SearchEffort* effort = nullptr;  // with these limits, if it may be interrupted
 };
 
 // Returns the words for a format's price: the loss as measured, or what measures it.

@@ -40,7 +40,10 @@ bool is_faster(const FreeChange& a, const FreeChange& b) {
 // The changes of one question, tried one after another.
 class Trials {
  public:
-  explicit Trials(const FreeQuestion& question) : question_(&question), effort_(question.limits) {
+  explicit Trials(const FreeQuestion& question)
+      : question_(&question),
+        own_effort_(question.limits),
+        effort_(question.effort != nullptr ? *question.effort : own_effort_) {
     effort_.has_plan();
     found_ = {.planned_s = question.planned_s,
               .unchanged_s = question.planned_s,
@@ -97,7 +100,7 @@ class Trials {
     const std::string name("replicas");
     planner::SearchEffort::Limits left = question_->limits;
     if (left.seconds) left.seconds = *left.seconds * kOfReplicas;
-    std::optional<FreeChange> change = replicas_change(*question_->replicas, left);
+    std::optional<FreeChange> change = replicas_change(*question_->replicas, left, effort_);
     if (change) return found_.tried.push_back(std::move(*change));
     skip(name);
   }
@@ -108,7 +111,8 @@ class Trials {
   }
 
   const FreeQuestion* question_;
-  planner::SearchEffort effort_;
+  planner::SearchEffort own_effort_;
+  planner::SearchEffort& effort_;
   FreeChanges found_;
   std::string reason_;  // for which the last work has no plan
 };

@@ -10,11 +10,14 @@
 namespace tandem::study {
 
 std::optional<FreeChange> replicas_change(const Question& question,
-                                          const planner::SearchEffort::Limits& limits) {
+                                          const planner::SearchEffort::Limits& limits,
+                                          const planner::SearchEffort& all) {
   planner::SearchEffort effort(limits);
   Question asked = question;
   asked.effort = &effort;
-  asked.progress = {};
+  asked.progress = [&](const BestSoFar&) {
+    if (all.interrupted()) effort.interrupt();
+  };
   ReplicaChoice choice;
   try {
     choice = choose_replicas({.question = std::move(asked),

@@ -85,6 +85,25 @@ std::int32_t number_of_levels(const Options& options) {
   return static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels));
 }
 
+// Refuses what depends on which devices there are, or is answered by a search of its own, beside
+// `--devices auto` of one strategy.
+void refuse_with_searched_devices(const Options& options) {
+  const std::string with = "with '--devices auto'";
+  options.refuse({"max-loss", "max-ttft"},
+                 with + ", which searches no levels; name devices");
+  for (const std::string flag : {"sp", "decode-moves"}) {
+    if (options.text_or(flag, "") == "auto")
+      throw Usage("flag '--" + flag + "': auto compares plans on given devices, not " + with +
+                  "; name a value, or leave it out");
+  }
+  const std::string groups = options.text_or("groups", "none");
+  if (groups != "none" && groups != "auto")
+    options.refuse({"groups"}, with + ", which may leave some of them out; name devices");
+  if (options.text_or("partition", "auto").find(':') != std::string::npos)
+    throw Usage("flag '--partition': proportions are one a device, whose number is not known " +
+                with + "; expected another partition, or devices by name");
+}
+
 // Returns whether a flag is given; '--levels none' is as if it were not.
 bool is_given(const Options& options, const std::string& flag) {
   return options.has(flag) && (flag != "levels" || options.text_or(flag, "none") != "none");
@@ -102,6 +121,7 @@ WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
   WantedDevices wanted{.used = std::vector<bool>(cluster.devices().size(), true)};
   const std::string text = options.text_or("devices", "all");
   wanted.searched = any || text == "auto";
+  if (!any && wanted.searched) refuse_with_searched_devices(options);
   if (text == "all" || text == "auto") return wanted;
   wanted.fewest = text == "fewest";
   if (!wanted.fewest) {

@@ -133,7 +133,7 @@ void print_free(const FreeChanges& changes, const FreeWords& words, std::ostream
     out << (worth.empty() ? "No free change gains 1%: " : "Free changes that gain less than 1%: ")
         << joined(small) << ".\n";
   if (!changes.not_tried.empty())
-    out << "Free changes not tried within the time: " << joined(changes.not_tried) << ".\n";
+    out << "Free changes not tried, as the search ended: " << joined(changes.not_tried) << ".\n";
 }
 
 Json free_json(const FreeChanges& changes, const FreeWords& words) {

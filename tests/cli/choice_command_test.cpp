@@ -459,6 +459,13 @@ TEST_CASE("cli/choice: --devices names those that are used, or finds the fewest"
     CAPTURE(refused[1]);
     CHECK(bench.run(with(refused)).code == 2);
   }
+  // A strategy that is named needs no second device, searched or not.
+  const Words alone{"--hosts", "device0", "--strategy", "pipeline"};
+  const std::string one = bench.good(with(alone));
+  Words searched = alone;
+  searched.insert(searched.end(), {"--devices", "auto"});
+  CHECK(contains(one, "strategy pipeline"));
+  CHECK(contains(bench.good(with(searched)), "strategy pipeline"));
   const Outcome outside = bench.run(with({"--devices", "device1,device2", "--master", "device0"}));
   CHECK(outside.code == 2);
   CHECK(contains(outside.err, "not among"));

@@ -102,4 +102,30 @@ wait $pid
   CHECK(said.find("tandem: interrupted\n") == std::string::npos);
 }
 
+// The plan is written before free changes of it are tried. While they are, SIGTERM (bit 14) is
+// blocked.
+TEST_CASE("cli/interrupt: what ends the search for free changes leaves the answer") {
+  const Kitchen bench;
+  const Outcome outcome = bench.shell(R"("$TANDEM" plan --platform klonet8 --model llama-3.1-8b \
+  --dtype q4_0 --strategy tensor --window all --seconds 0 --out plan.json >answer 2>&1 &
+pid=$!
+tries=0
+while [ $tries -lt 1200 ]; do
+  blocked=$(sed -n 's/^SigBlk:[[:space:]]*/0x/p' /proc/$pid/status 2>/dev/null)
+  [ -z "$blocked" ] && break
+  [ -e plan.json ] && [ $((blocked & 0x4000)) -ne 0 ] && break
+  tries=$((tries + 1))
+  sleep 0.05
+done
+kill -TERM $pid
+wait $pid
+echo "code $?"
+cat answer
+)");
+  CAPTURE(outcome.out);
+  CHECK(outcome.out.starts_with("code 0\n"));
+  CHECK(outcome.out.find("\nFree changes not tried, as the search ended: ") != std::string::npos);
+  CHECK(outcome.out.find("\npredicted: ") != std::string::npos);
+}
+
 }  // namespace tandem::test::interrupt_command_test
