@@ -89,8 +89,7 @@ std::int32_t number_of_levels(const Options& options) {
 // `--devices auto` of one strategy.
 void refuse_with_searched_devices(const Options& options) {
   const std::string with = "with '--devices auto'";
-  options.refuse({"max-loss", "max-ttft"},
-                 with + ", which searches no levels; name devices");
+  options.refuse({"max-loss", "max-ttft"}, with + ", which searches no levels; name devices");
   for (const std::string flag : {"sp", "decode-moves"}) {
     if (options.text_or(flag, "") == "auto")
       throw Usage("flag '--" + flag + "': auto compares plans on given devices, not " + with +
