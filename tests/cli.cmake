@@ -45,6 +45,7 @@ tandem_tests(
     cli/whatif_command_test.cpp
     cli/workload_command_test.cpp
     cli/planned_command_test.cpp
+    cli/platform_remarks_test.cpp
     cli/prefix_command_test.cpp
     cli/prompt_chunks_command_test.cpp
     cli/predicted_run_command_test.cpp

@@ -197,38 +197,6 @@ TEST_CASE("cli/platform: devices, links, routes and the defaults that were used"
   CHECK(!platform["defaults"].empty());  // the disks
 }
 
-TEST_CASE("cli/plan: a host that is slower than any computer is remarked on") {
-  const Kitchen bench;
-  const auto remark_of = [&](const char* platform) {
-    return bench
-        .run({"plan", "--platform", platform, "--model", "tiny.json", "--strategy", "tensor",
-              "--prompt-tokens", "5", "--new-tokens", "4"})
-        .err;
-  };
-  CHECK(contains(remark_of("plain"), "'Fafard' has a speed of 48.5 Mf,"));
-  CHECK(!contains(remark_of("home4"), "a speed of"));
-}
-
-TEST_CASE("cli/plan: a link that is slower than any network is remarked on, as without its unit") {
-  const Kitchen bench;
-  const std::string pair = bench.read("pair.xml");
-  const auto remark_of = [&](const char* attribute, const std::string& value) {
-    const std::string name = std::string(attribute) + "=\"";
-    const std::size_t begin = pair.find(name, pair.find("<link ")) + name.size();
-    std::string changed = pair;
-    changed.replace(begin, pair.find('"', begin) - begin, value);
-    bench.write("changed.xml", changed);
-    return bench
-        .run({"plan", "--platform", "changed.xml", "--model", "tiny.json", "--prompt-tokens", "5",
-              "--new-tokens", "4"})
-        .err;
-  };
-  CHECK(contains(remark_of("bandwidth", "1000"), "has a bandwidth of 1 kBps, less than a modem's"));
-  CHECK(contains(remark_of("latency", "200"), "has a latency of"));
-  CHECK(!contains(remark_of("bandwidth", "1MBps"), "has a bandwidth"));
-  CHECK(!contains(remark_of("latency", "0.2"), "has a latency"));
-}
-
 TEST_CASE("cli/platform: routes between many devices are left out, of a file and on a terminal") {
   const Kitchen bench;
   for (const int homes : {32, 33}) {
