@@ -90,11 +90,13 @@ std::int32_t number_of_levels(const Options& options) {
 void refuse_with_searched_devices(const Options& options) {
   const std::string with = "with '--devices auto'";
   options.refuse({"max-loss", "max-ttft"}, with + ", which searches no levels; name devices");
-  for (const std::string flag : {"sp", "decode-moves"}) {
+  const auto refuse_auto = [&](const std::string& flag) {
     if (options.text_or(flag, "") == "auto")
       throw Usage("flag '--" + flag + "': auto compares plans on given devices, not " + with +
                   "; name a value, or leave it out");
-  }
+  };
+  refuse_auto("sp");
+  refuse_auto("decode-moves");
   const std::string groups = options.text_or("groups", "none");
   if (groups != "none" && groups != "auto")
     options.refuse({"groups"}, with + ", which may leave some of them out; name devices");
