@@ -1,6 +1,7 @@
 #include "exec/discovery/discovery_guest.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -23,6 +24,16 @@
 
 namespace tandem::exec {
 namespace {
+
+// Free bytes where `folder` is or will be made; 0: not known.
+std::uint64_t free_space(std::filesystem::path folder) {
+  std::error_code fault;
+  folder = std::filesystem::absolute(folder, fault);
+  while (!std::filesystem::exists(folder, fault) && folder != folder.parent_path())
+    folder = folder.parent_path();
+  const auto space = std::filesystem::space(folder, fault);
+  return fault ? 0 : space.available;
+}
 
 class DiscoveryGuest {
  public:
@@ -70,9 +81,7 @@ class DiscoveryGuest {
     about.cores = std::max(1U, std::thread::hardware_concurrency());
     about.threads = static_cast<std::uint32_t>(options_.machine.threads);
     about.memory_bytes = static_cast<std::uint64_t>(available_memory().bytes);
-    std::error_code fault;
-    const auto space = std::filesystem::space(options_.machine.cache_dir, fault);
-    if (!fault) about.disk_bytes = space.available;
+    about.disk_bytes = free_space(options_.machine.cache_dir);
     return about;
   }
 
