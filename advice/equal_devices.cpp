@@ -9,7 +9,7 @@ namespace tandem::study {
 namespace {
 
 constexpr model::DeviceIndex kMostCompared = 64;
-// Edges of compared networks: less than a second.
+// Edges of compared networks, over all comparisons.
 constexpr std::size_t kMostVisited = 100'000;
 
 bool are_alike(const model::Device& a, model::Device b) {

@@ -14,8 +14,6 @@
 namespace tandem::cli {
 namespace {
 
-constexpr double kRounding = 1e-12;
-
 // The profiles of the plan's devices, with rates over every cache.
 std::vector<model::DeviceProfile> all_rates(const planner::Plan& plan,
                                             const planner::Request& request) {
@@ -83,13 +81,12 @@ LossAnswer loss_answer(const planner::Plan& plan, const planner::PlanLoss& loss,
   const double planned = planner::service_time(predicted, request.objective);
   const auto add = [&](std::string what, std::string_view type, std::optional<double> price,
                        double others, bool selected, std::optional<double> seconds) {
-    answer.options.push_back(
-        {.what = std::move(what),
-         .type = std::string(type),
-         .loss = price,
-         .seconds = selected ? planned : seconds,
-         .selected = selected,
-         .within = price && *price + others <= loss.most.value_or(0.0) + kRounding});
+    answer.options.push_back({.what = std::move(what),
+                              .type = std::string(type),
+                              .loss = price,
+                              .seconds = selected ? planned : seconds,
+                              .selected = selected,
+                              .within = price && planner::is_within(*price + others, loss.most)});
   };
   using enum model::WireFormat;
   if (plan.cluster.size() > 1 && !planner::sharding_of(plan).is_local()) {

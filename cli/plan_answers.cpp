@@ -13,9 +13,7 @@
 #include "cli/views/progress_view.hpp"
 #include "model/base/error.hpp"
 #include "model/base/text_table.hpp"
-#include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
-#include "planner/search/affordable_types.hpp"
 #include "planner/search/drop_search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -122,32 +120,9 @@ Answer answer_of(const planner::DecodeChoice& choice) {
 Answer answer_within(const planner::Request& request, MeasuredLoss& loss, const Bounded& bounded,
                      std::optional<DropAnswer>& drop) {
   const auto start = std::chrono::steady_clock::now();
-  std::optional<planner::DropChoice> best;
-  planner::Infeasible none;
-  double formats = 0.0;  // what the best plan loses by its types
-  std::int64_t evaluated = 0;
-  for (const planner::Request& one : planner::with_affordable_types(request)) {
-    const double lost = one.budget ? planner::losses_of(one).total() : 0.0;
-    planner::DropBounds bounds = bounded.bounds;
-    if (bounds.loss) bounds.loss = std::max(0.0, *bounds.loss - lost);
-    auto found = planner::choose_drop(one, loss.model, bounds);
-    if (auto* const no = std::get_if<planner::Infeasible>(&found)) {
-      none = std::move(*no);
-      continue;
-    }
-    auto& choice = std::get<planner::DropChoice>(found);
-    evaluated += choice.evaluated;
-    const double seconds = choice.taken.checked_s;
-    const bool equal = best && seconds * planner::kBetter <= best->taken.checked_s;
-    if (!best || seconds < best->taken.checked_s * planner::kBetter ||
-        (equal && choice.taken.loss + lost < best->taken.loss + formats)) {
-      best = std::move(choice);
-      formats = lost;
-    }
-  }
-  if (!best) return none;
-  best->evaluated = evaluated;
-  drop = DropAnswer{.choice = *std::move(best)};
+  auto found = planner::choose_drop(request, loss.model, bounded.bounds);
+  if (auto* const no = std::get_if<planner::Infeasible>(&found)) return std::move(*no);
+  drop = DropAnswer{.choice = std::get<planner::DropChoice>(std::move(found))};
   drop->elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const planner::Plan& plan = drop->choice.plan;
   drop->remarks = std::move(loss.remarks);

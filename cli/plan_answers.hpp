@@ -54,8 +54,8 @@ struct OneSearch {
 [[nodiscard]] Answer answer_of(const planner::SpChoice& choice);
 [[nodiscard]] Answer answer_of(const planner::DecodeChoice& choice);
 
-// The plan whose levels and ratios are chosen within `bounded`, for each pair of types that the
-// request's budget allows within what the types leave of it; `drop` is set to how.
+// The plan whose levels and ratios, and types that are open, are chosen within `bounded`; `drop` is
+// set to how.
 [[nodiscard]] Answer answer_within(const planner::Request& request, MeasuredLoss& loss,
                                    const Bounded& bounded, std::optional<DropAnswer>& drop);
 

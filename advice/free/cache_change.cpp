@@ -20,7 +20,6 @@ bool has_whole_blocks(model::Transformer transformer, model::CacheFormat format)
 
 std::vector<Offer> caches(const FreeQuestion& question) {
   std::vector<Offer> offers;
-  const std::optional<double> none;
   const planner::Plan& plan = *question.plan;
   if (!plan.model.architecture().generates()) return offers;
   // kCacheFormats begins with the widest.
@@ -32,7 +31,7 @@ std::vector<Offer> caches(const FreeQuestion& question) {
     Offer offer{.what = "keys and values in " + name,
                 .price = Price::quality,
                 .price_text = "keys and values are rounded to " + name + ", " +
-                              price_words(question.prices ? question.prices->of(*format) : none),
+                              price_words(question.prices, *format),
                 .ask = question.ask};
     offer.ask.request.model.cache = *format;
     offer.ask.request.open.cache = false;

@@ -42,8 +42,11 @@ struct FreeQuestion {
   planner::SearchEffort* effort = nullptr;  // with these limits, if it may be interrupted
 };
 
-// Returns the words for a format's price: the loss as measured, or what measures it.
-[[nodiscard]] std::string price_words(const std::optional<double>& loss);
+// Returns the words for a type's price: the loss as measured, or what measures it.
+[[nodiscard]] std::string price_words(const std::optional<planner::FormatPrices>& prices,
+                                      model::WireFormat type);
+[[nodiscard]] std::string price_words(const std::optional<planner::FormatPrices>& prices,
+                                      model::CacheFormat type);
 
 struct FreeChangeKind {
   std::string_view name;

@@ -15,7 +15,6 @@ std::int64_t width(WireFormat format) { return model::wire_row_bytes(format, 409
 
 std::vector<Offer> messages(const FreeQuestion& question) {
   std::vector<Offer> offers;
-  const std::optional<double> none;
   const planner::Plan& plan = *question.plan;
   if (planner::sharding_of(plan).is_local() || plan.cluster.size() < 2) return offers;
   // Messages in f16 are as long as in bf16, which holds numbers of any size.
@@ -27,7 +26,7 @@ std::vector<Offer> messages(const FreeQuestion& question) {
         .price = Price::quality,
         .price_text = "numbers that travel are rounded to " +
                       std::string(format == WireFormat::q8_0 ? "8 bits" : "8 significant bits") +
-                      ", " + price_words(question.prices ? question.prices->of(format) : none),
+                      ", " + price_words(question.prices, format),
         .ask = question.ask};
     offer.ask.request.wire = format;
     offer.ask.request.open.wire = false;

@@ -37,10 +37,10 @@ void check_weights(const std::vector<planner::WeightsFile>& files, const std::st
     const fs::path path = folder ? weights / measured.name : weights;
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(path, error);
-    const bool alike = !error && path.filename() == measured.name &&
-                       static_cast<std::int64_t>(bytes) == measured.bytes &&
-                       tail_digest(path, measured.bytes) == measured.tail_sha256;
-    if (alike) continue;
+    const bool same = !error && path.filename() == measured.name &&
+                      static_cast<std::int64_t>(bytes) == measured.bytes &&
+                      tail_digest(path, measured.bytes) == measured.tail_sha256;
+    if (same) continue;
     throw Error(source + ": measured with other weights, " + measured.name + " of " +
                 std::to_string(measured.bytes) + " bytes, than " + path.string() + ", expected " +
                 "those of the model; " + remedy);
@@ -53,6 +53,18 @@ bool has_weights(const fs::path& weights) {
   return std::any_of(
       fs::directory_iterator(weights), fs::directory_iterator(),
       [](const fs::directory_entry& entry) { return entry.path().extension() == ".safetensors"; });
+}
+
+// Checks that a loss, `subject`, was measured with `weights`. Returns a remark if there are none to
+// compare with. Throws Error for other ones.
+std::vector<std::string> compared_weights(const std::vector<planner::WeightsFile>& files,
+                                          const std::string& subject, const std::string& model,
+                                          const std::string& source, const fs::path& weights,
+                                          const char* remedy) {
+  if (!has_weights(weights))
+    return {subject + " of " + model + "'s weights, which are not there to be compared"};
+  check_weights(files, source, weights, remedy);
+  return {};
 }
 
 }  // namespace
@@ -157,12 +169,9 @@ PricedFormats priced_formats(const fs::path& file, const fs::path& weights,
                              const model::Transformer& transformer) {
   PricedFormats priced{.loss = planner::parse_format_loss(read_file(file), file.string())};
   priced.loss.check_model(transformer);
-  if (has_weights(weights)) {
-    check_weights(priced.loss.weights, priced.loss.source, weights, kMeasureFormats);
-  } else {
-    priced.remarks.push_back("the losses of types are those of " + priced.loss.model.name +
-                             "'s weights, which are not there to be compared");
-  }
+  const planner::FormatLoss& loss = priced.loss;
+  priced.remarks = compared_weights(loss.weights, "the losses of types are those", loss.model.name,
+                                    loss.source, weights, kMeasureFormats);
   return priced;
 }
 
@@ -183,12 +192,9 @@ std::optional<planner::FormatPrices> known_prices(const fs::path& weights,
 MeasuredLoss measured_loss(const Bounded& bounded, const fs::path& weights) {
   MeasuredLoss measured{
       .model = planner::parse_loss_model(read_file(bounded.file), bounded.file.string())};
-  if (has_weights(weights)) {
-    check_weights(measured.model.weights, measured.model.source, weights, kMeasure);
-  } else {
-    measured.remarks.push_back("the loss is that of " + measured.model.model.name +
-                               "'s weights, which are not there to be compared");
-  }
+  const planner::LossModel& loss = measured.model;
+  measured.remarks = compared_weights(loss.weights, "the loss is that", loss.model.name,
+                                      loss.source, weights, kMeasure);
   return measured;
 }
 

@@ -85,11 +85,18 @@ std::int32_t number_of_levels(const Options& options) {
   return static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels));
 }
 
+void refuse_proportions(const Options& options, const std::string& with) {
+  if (options.text_or("partition", "auto").find(':') != std::string::npos)
+    throw Usage("flag '--partition': proportions are one a device, whose number is not known " +
+                with + "; expected another partition, or devices by name");
+}
+
 // Refuses what depends on which devices there are, or is answered by a search of its own, beside
 // `--devices auto` of one strategy.
-void refuse_with_searched_devices(const Options& options) {
+void refuse_with_searched_devices(const Options& options, const planner::Strategy& strategy) {
   const std::string with = "with '--devices auto'";
-  options.refuse({"max-loss", "max-ttft"}, with + ", which searches no levels; name devices");
+  if (strategy.sharding.measures_losses())
+    options.refuse({"max-loss", "max-ttft"}, with + ", which searches no levels; name devices");
   const auto refuse_auto = [&](const std::string& flag) {
     if (options.text_or(flag, "") == "auto")
       throw Usage("flag '--" + flag + "': auto compares plans on given devices, not " + with +
@@ -100,9 +107,7 @@ void refuse_with_searched_devices(const Options& options) {
   const std::string groups = options.text_or("groups", "none");
   if (groups != "none" && groups != "auto")
     options.refuse({"groups"}, with + ", which may leave some of them out; name devices");
-  if (options.text_or("partition", "auto").find(':') != std::string::npos)
-    throw Usage("flag '--partition': proportions are one a device, whose number is not known " +
-                with + "; expected another partition, or devices by name");
+  refuse_proportions(options, with);
 }
 
 // Returns whether a flag is given; '--levels none' is as if it were not.
@@ -122,7 +127,7 @@ WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
   WantedDevices wanted{.used = std::vector<bool>(cluster.devices().size(), true)};
   const std::string text = options.text_or("devices", "all");
   wanted.searched = any || text == "auto";
-  if (!any && wanted.searched) refuse_with_searched_devices(options);
+  if (!any && wanted.searched) refuse_with_searched_devices(options, strategy);
   if (text == "all" || text == "auto") return wanted;
   wanted.fewest = text == "fewest";
   if (!wanted.fewest) {
@@ -152,9 +157,7 @@ WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
                  with + ", which are not known beforehand; name devices");
   if (strategy.sharding.measures_losses())
     options.refuse({"max-loss"}, with + ", whose levels are not known beforehand; name devices");
-  if (options.text_or("partition", "auto").find(':') != std::string::npos)
-    throw Usage("flag '--partition': proportions are one a device, whose number is not known " +
-                with + "; expected another partition, or devices by name");
+  refuse_proportions(options, with);
   return wanted;
 }
 

@@ -37,8 +37,8 @@ inline constexpr Flag kShareFlag{
 // Returns one line on the slowest device if no computer of today is so slow; empty otherwise.
 [[nodiscard]] std::string speed_remark(const model::Cluster& cluster);
 
-// Returns one line on the link of the least bandwidth, or the longest latency, if no network of
-// homes is so slow, as where a file's number lacks its unit; empty otherwise.
+// Returns one line on the first link that is slower than any network, as where a number of the file
+// lacks its unit; empty if there is none.
 [[nodiscard]] std::string link_remark(const model::Cluster& cluster);
 
 }  // namespace tandem::cli

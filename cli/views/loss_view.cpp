@@ -12,7 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string of_bits(double loss) { return model::shortest_text(loss); }
+// Prices have seven places: what is beyond nine is rounding of their sum.
+std::string of_bits(double loss) { return model::shortest_text(std::round(loss * 1e9) / 1e9); }
 
 // What the plan's own type saves, beside `option`.
 std::string saved_text(const LossAnswer& answer, const TypeOption& option) {
@@ -28,9 +29,9 @@ std::string saved_text(const LossAnswer& answer, const TypeOption& option) {
 }  // namespace
 
 void print_loss(const LossAnswer& answer, std::ostream& out) {
-  out << "\nloss " << of_bits(answer.loss.total()) << " bits per byte";
-  if (answer.loss.most) out << ", of at most " << of_bits(*answer.loss.most);
-  out << ": messages " << of_bits(answer.loss.messages) << ", cache " << of_bits(answer.loss.cache);
+  out << "\nloss " << of_bits(answer.loss.total()) << " bits per byte, of at most "
+      << of_bits(answer.loss.most) << ": messages " << of_bits(answer.loss.messages) << ", cache "
+      << of_bits(answer.loss.cache);
   if (answer.loss.dropping > 0.0) out << ", dropped rows " << of_bits(answer.loss.dropping);
   out << " (" << answer.source << ")\n";
   model::Table table({"type of", "", "loses", "time", "", "within the bound"});

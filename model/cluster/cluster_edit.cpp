@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/error.hpp"
+
 namespace tandem::model {
 
 Cluster with_devices(const Cluster& cluster, const std::function<void(Device&)>& change) {
@@ -22,21 +24,33 @@ Cluster with_links(const Cluster& cluster, const std::function<void(Link&)>& cha
 }
 
 Cluster first_devices(const Cluster& cluster, std::size_t count) {
-  std::vector<Device> devices = cluster.devices();
-  std::vector<Edge> edges = cluster.edges();
-  for (; devices.size() > count; devices.pop_back()) {
-    const std::string gone = devices.back().name;
-    std::erase_if(edges, [&](const Edge& edge) { return edge.from == gone || edge.to == gone; });
+  std::vector<bool> used(cluster.devices().size(), false);
+  std::fill_n(used.begin(), std::min(count, used.size()), true);
+  return of_devices(cluster, used);
+}
+
+Cluster of_devices(const Cluster& cluster, const std::vector<bool>& used) {
+  require(used.size() == cluster.devices().size(), "of_devices: one flag a device");
+  std::vector<Device> devices;
+  std::set<std::string> gone;
+  for (std::size_t d = 0; d < used.size(); ++d) {
+    const Device& device = cluster.devices()[d];
+    if (used[d]) {
+      devices.push_back(device);
+    } else {
+      gone.insert(device.name);
+    }
   }
+  std::vector<Edge> edges = cluster.edges();
+  std::erase_if(
+      edges, [&](const Edge& edge) { return gone.contains(edge.from) || gone.contains(edge.to); });
   return {cluster.name(), std::move(devices), cluster.routers(), cluster.links(), std::move(edges)};
 }
 
 Cluster without_device(const Cluster& cluster, const std::string& name) {
-  std::vector<Device> devices = cluster.devices();
-  devices.erase(devices.begin() + cluster.find(name));
-  std::vector<Edge> edges = cluster.edges();
-  std::erase_if(edges, [&](const Edge& edge) { return edge.from == name || edge.to == name; });
-  return {cluster.name(), std::move(devices), cluster.routers(), cluster.links(), std::move(edges)};
+  std::vector<bool> used(cluster.devices().size(), true);
+  used[static_cast<std::size_t>(cluster.find(name))] = false;
+  return of_devices(cluster, used);
 }
 
 Cluster with_copy(const Cluster& cluster, const std::string& name) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "model/cluster/cluster.hpp"
 
@@ -16,6 +17,9 @@ namespace tandem::model {
 [[nodiscard]] Cluster with_links(const Cluster& cluster, const std::function<void(Link&)>& change);
 // Returns the cluster's first `count` devices.
 [[nodiscard]] Cluster first_devices(const Cluster& cluster, std::size_t count);
+// Returns the cluster with these of its devices, `used` having a flag for each. Links that nothing
+// uses any more stay. Throws Error if they do not reach one another.
+[[nodiscard]] Cluster of_devices(const Cluster& cluster, const std::vector<bool>& used);
 // Returns the cluster without the device of that name. Throws Error as the constructor does, if
 // others reach each other through it only.
 [[nodiscard]] Cluster without_device(const Cluster& cluster, const std::string& name);

@@ -16,8 +16,7 @@ using model::CacheFormat;
 using model::WireFormat;
 
 constexpr std::array kNarrowWires{WireFormat::q8_0, WireFormat::bf16};
-// Sums of losses that differ by less are rounding.
-constexpr double kSumRounding = 1e-12;
+
 template <class Format>
 double known_price(const FormatPrices& prices, Format format, const std::string& what) {
   const std::optional<double> price = prices.of(format);
@@ -92,10 +91,11 @@ FormatLosses losses_of(const Plan& plan, const FormatPrices& prices) {
 std::vector<WireFormat> affordable_wires(const Request& request) {
   const LossBudget& budget = request.budget.value();
   std::vector<WireFormat> affordable;
-  const double left = budget.most - given_losses(request).cache + kSumRounding;
+  const double cache = given_losses(request).cache;
   for (const WireFormat format : kNarrowWires) {
     const std::optional<double> price = budget.prices.of(format);
-    if (sends(request) && price && *price <= left) affordable.push_back(format);
+    if (sends(request) && price && is_within(*price + cache, budget.most))
+      affordable.push_back(format);
   }
   affordable.push_back(WireFormat::f32);
   return affordable;
@@ -111,7 +111,7 @@ std::vector<CacheFormat> affordable_caches(const Request& request) {
        ++format) {
     const std::optional<double> price = budget.prices.of(*format);
     const bool is_narrow = *format != CacheFormat::f32;
-    if (is_narrow && (!price || *price > budget.most - messages + kSumRounding)) continue;
+    if (is_narrow && !(price && is_within(*price + messages, budget.most))) continue;
     if (is_narrow && !can_cache_in(request, *format)) continue;
     affordable.push_back(*format);
   }
@@ -121,7 +121,7 @@ std::vector<CacheFormat> affordable_caches(const Request& request) {
 void check_budget(const Request& request) {
   if (!request.budget) return;
   const FormatLosses given = given_losses(request);
-  if (given.total() <= request.budget->most + kSumRounding) return;
+  if (is_within(given.total(), request.budget->most)) return;
   std::string what;
   if (given.messages > 0.0) what = "messages in " + std::string(to_string(request.wire));
   if (given.cache > 0.0)

@@ -36,12 +36,9 @@ std::vector<bool> first_of(const std::vector<DeviceIndex>& order, std::size_t co
 }  // namespace
 
 Request for_devices(Request request, const std::vector<bool>& used) {
-  require(used.size() == request.cluster.devices().size(), "for_devices: one flag a device");
-  for (auto d = std::ssize(used); d-- > 0;) {
-    if (used[static_cast<std::size_t>(d)]) continue;
-    request.cluster = without_device(request.cluster,
-                                     request.cluster.devices()[static_cast<std::size_t>(d)].name);
-    if (!request.profiles.empty()) request.profiles.erase(request.profiles.begin() + d);
+  request.cluster = of_devices(request.cluster, used);
+  for (auto d = request.profiles.empty() ? 0 : std::ssize(used); d-- > 0;) {
+    if (!used[static_cast<std::size_t>(d)]) request.profiles.erase(request.profiles.begin() + d);
   }
   return request;
 }

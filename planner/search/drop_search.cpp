@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "model/base/error.hpp"
@@ -11,6 +12,7 @@
 #include "planner/collective/proximity.hpp"
 #include "planner/memory/plan_storage.hpp"
 #include "planner/partition/exact/time_order.hpp"
+#include "planner/search/affordable_types.hpp"
 #include "planner/search/drop_space.hpp"
 #include "planner/search/objective.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -327,7 +329,31 @@ class RatioSearch {
 
 std::variant<DropChoice, Infeasible> choose_drop(const Request& request, const LossModel& loss,
                                                  const DropBounds& bounds) {
-  return RatioSearch(request, loss, bounds, false).run();
+  std::optional<DropChoice> best;
+  double best_loss = 0.0;  // of types and dropping
+  std::int64_t evaluated = 0;
+  Infeasible none;
+  for (const Request& one : with_affordable_types(request)) {
+    const double types = one.budget ? losses_of(one).total() : 0.0;
+    DropBounds left = bounds;
+    if (left.loss) left.loss = std::max(0.0, *left.loss - types);
+    auto found = RatioSearch(one, loss, left, false).run();
+    if (auto* const no = std::get_if<Infeasible>(&found)) {
+      none = std::move(*no);
+      continue;
+    }
+    auto& choice = std::get<DropChoice>(found);
+    evaluated += choice.evaluated;
+    const double lost = types + choice.taken.loss;
+    const double seconds = choice.taken.checked_s;
+    const bool faster = !best || seconds < best->taken.checked_s * kBetter;
+    if (!faster && (seconds * kBetter > best->taken.checked_s || lost >= best_loss)) continue;
+    best = std::move(choice);
+    best_loss = lost;
+  }
+  if (!best) return none;
+  best->evaluated = evaluated;
+  return *std::move(best);
 }
 
 std::variant<DropChoice, Infeasible> choose_drop_exhaustively(const Request& request,

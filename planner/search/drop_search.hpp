@@ -52,7 +52,8 @@ struct DropChoice {
 // evaluator must also confirm the time limit. `request.sparse` and its objective are not read;
 // shares are those of plans that drop nothing: with partition auto the faster of shares by speed
 // and equal shares. Infeasible if nothing meets the time limit (its reason states the least time)
-// or no plan fits. Throws Error as make_plan and LossModel do.
+// or no plan fits. Within a LossBudget this runs for each pair of types that it allows, within what
+// they leave of the loss. Throws Error as make_plan and LossModel do.
 [[nodiscard]] std::variant<DropChoice, Infeasible> choose_drop(const Request& request,
                                                                const LossModel& loss,
                                                                const DropBounds& bounds);

@@ -22,16 +22,21 @@ constexpr std::string_view kFormatRemedy =
 constexpr double kMostFormatLoss = 64.0;
 constexpr std::size_t kMostStrategies = 64;
 
-// The loss of one format; nothing if it was not measured. `mean` and `strategy` are for readers.
+// `mean` and `strategy` are for readers.
+double read_loss(const JsonValue& of) {
+  const double mean = of.at("mean").number(-kMostFormatLoss, kMostFormatLoss);
+  static_cast<void>(of.at("strategy").line());
+  const double loss = of.at("loss").number(0.0, kMostFormatLoss);
+  if (!(loss > 0.0) || loss < mean) of.at("loss").fail("a number above 0, and not below `mean`");
+  return loss;
+}
+
+// The loss of one format; nothing if it was not measured.
 std::optional<double> read_price(const JsonValue& prices, std::string_view format) {
   const auto of = prices.find(format);
   if (!of) return std::nullopt;
   of->expect_keys({"loss", "mean", "strategy"});
-  static_cast<void>(of->at("mean").number(-kMostFormatLoss, kMostFormatLoss));
-  static_cast<void>(of->at("strategy").line());
-  const double loss = of->at("loss").number(0.0, kMostFormatLoss);
-  if (!(loss > 0.0)) of->at("loss").fail("a number above 0");
-  return loss;
+  return read_loss(*of);
 }
 
 FormatPrices read_prices(const JsonValue& root) {
@@ -63,6 +68,12 @@ FormatLoss read_format_loss(const JsonValue& root, const std::string& source) {
                   .platform = root.at("platform").line(),
                   .devices = root.at("devices").integer(2, model::limits::kDevices),
                   .prices = read_prices(root)};
+  // For readers: that losses add up.
+  const JsonValue both = root.at("both");
+  both.expect_keys({"messages", "cache", "loss", "mean", "strategy"});
+  static_cast<void>(both.at("messages").line());
+  static_cast<void>(both.at("cache").line());
+  static_cast<void>(read_loss(both));
   const JsonValue strategies = root.at("strategies");
   for (std::size_t i = 0; i < strategies.size(kMostStrategies); ++i)
     loss.strategies.push_back(strategies.at(i).line());

@@ -22,6 +22,12 @@ struct FormatPrices {
   [[nodiscard]] std::optional<double> of(model::CacheFormat format) const;
 };
 
+// Returns whether a sum of losses is within a bound; less than rounding does not count.
+[[nodiscard]] constexpr bool is_within(double loss, double most) {
+  constexpr double kRounding = 1e-12;
+  return loss <= most + kRounding;
+}
+
 struct LossBudget {
   double most = 0.0;  // bits per byte, of messages and cache together
   FormatPrices prices{};

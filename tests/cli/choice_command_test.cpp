@@ -143,9 +143,9 @@ TEST_CASE("cli/choice: strategy auto is no later than any strategy with the sums
           doctest::test_suite("long")) {
   const Kitchen bench;
   const auto planned = [&](const std::string& strategy) {
-    return Json::parse(
-        bench.good({"plan", "--model", "gpt2", "--platform", "flat3", "--strategy", strategy,
-                    "--prompt-tokens", "40", "--new-tokens", "6", "--out", "m.json", "--json"}));
+    return Json::parse(bench.good({"plan", "--model", "gpt2", "--platform", "flat3", "--strategy",
+                                   strategy, "--prompt-tokens", "40", "--new-tokens", "6",
+                                   "--seconds", "0", "--out", "m.json", "--json"}));
   };
   const auto chosen = planned("auto").at("choice").at("contenders").at(0).at("request_s");
   for (const char* const strategy : {"tensor", "galaxy", "pipeline", "local"}) {
@@ -254,8 +254,9 @@ TEST_CASE("cli/choice: a search that ends early names no reason, and one scale f
 TEST_CASE("cli/choice: an objective makes its phase no slower, and has the bound of it") {
   const Kitchen bench;
   const auto planned = [&](const Words& more) {
-    Words words{"plan",   "--model",         "gpt2-l", "--platform", "home4",  "--strategy",
-                "galaxy", "--prompt-tokens", "40",     "--out",      "m.json", "--json"};
+    Words words{"plan",       "--model", "gpt2-l",          "--platform", "home4",
+                "--strategy", "galaxy",  "--prompt-tokens", "40",         "--out",
+                "m.json",     "--json",  "--seconds",       "0"};
     words.insert(words.end(), more.begin(), more.end());
     const Json plan = Json::parse(bench.good(words));
     const Json metrics = Json::parse(bench.good({"simulate", "m.json", "--json"})).at("metrics");

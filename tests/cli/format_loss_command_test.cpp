@@ -9,6 +9,7 @@
 
 #include "model/base/digest.hpp"
 #include "tests/cli/cli_program.hpp"
+#include "tests/cli/sparse_loss.hpp"
 #include "tests/support/source_tree.hpp"
 
 namespace tandem::test::format_loss_command_test {
@@ -17,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-// A model with losses of types that nobody measured.
+// A model with invented losses of types.
 class Priced : public Kitchen {
  public:
   Priced() {
@@ -44,7 +45,12 @@ class Priced : public Kitchen {
              {"strategies", {"tensor", "pipeline", "galaxy", "csps"}},
              {"messages", {{"bf16", price(0.25)}, {"q8_0", price(0.5)}}},
              {"cache", {{"f16", price(1.0)}, {"q8_0", price(2.0)}}},
-             {"both", {{"messages", "q8_0"}, {"cache", "q8_0"}, {"loss", 2.5}}},
+             {"both",
+              {{"messages", "q8_0"},
+               {"cache", "q8_0"},
+               {"loss", 2.5},
+               {"mean", 0.0},
+               {"strategy", "tensor"}}},
              {"measured",
               {{"documents", 2},
                {"parts", 2},
@@ -108,27 +114,8 @@ TEST_CASE("cli/format loss: a plan's loss is the sum of the file's, within the b
 
 TEST_CASE("cli/format loss: the sum has what sparse attention drops and types lose") {
   const Priced bench;
-  Json sparse = bench.loss();
-  for (const char* const key : {"platform", "devices", "strategies", "messages", "cache", "both"})
-    sparse.erase(key);
-  sparse.update(
-      {{"schema", "tandem.sparse_loss/1"},
-       {"unit", "bits per byte more than with nothing dropped"},
-       {"places",
-        {{"platform", "shelf4"},
-         {"rows", {0.25, 0.25, 0.25, 0.25}},
-         {"groups", Json::array()},
-         {"prompt_tokens", {10, 20}}}},
-       {"bands", {{2, 3}}},
-       {"knots", {0.0, 0.5, 0.9}},
-       {"terms", {{{"bands", {0}}, {"levels", {2}}, {"loss", {0.0, 0.1, 0.4}}}}},
-       {"measured",
-        {{"settings", 9},
-         {"documents", 2},
-         {"bytes", 100},
-         {"dense_bits_per_byte", 0.5},
-         {"text_sha256", "0"}}},
-       {"held_out", {{"folds", 5}, {"seed", 1}, {"rms", 0.1}, {"worst", 0.2}, {"mean_rms", 0.2}}}});
+  const Json sparse =
+      sparse_loss_of(bench.loss().at("model"), bench.loss().at("weights"), {0.0, 0.1, 0.4});
   bench.write("wide/eval/sparse_loss.json", sparse.dump());
   double before = 1e300;
   for (const char* const most : {"0", "0.3", "0.6", "64"}) {

@@ -8,6 +8,7 @@
 
 #include "model/base/digest.hpp"
 #include "tests/cli/cli_program.hpp"
+#include "tests/cli/sparse_loss.hpp"
 
 namespace tandem::test::max_loss_command_test {
 namespace {
@@ -26,29 +27,11 @@ class Lossy : public Kitchen {
     must({"model", "random", "--config", "deeper.json", "--out", "deeper", "--quiet"});
     must(words("plan", {"--levels", "2", "--out", "plan.json", "--quiet"}));
     const std::string weights = read("deeper/model.safetensors");
-    loss_ = {{"schema", "tandem.sparse_loss/1"},
-             {"unit", "bits per byte more than with nothing dropped"},
-             {"model", Json::parse(read("plan.json"))["model"]},
-             {"weights",
-              {{{"file", "model.safetensors"},
-                {"bytes", weights.size()},
-                {"tail_sha256", tandem::model::sha256_hex(weights)}}}},
-             {"places",
-              {{"platform", "shelf4"},
-               {"rows", {0.25, 0.25, 0.25, 0.25}},
-               {"groups", Json::array()},
-               {"prompt_tokens", {10, 20}}}},
-             {"bands", {{2, 3}}},
-             {"knots", {0.0, 0.5, 0.9}},
-             {"terms", {{{"bands", {0}}, {"levels", {2}}, {"loss", {0.0, 0.0, 0.04}}}}},
-             {"measured",
-              {{"settings", 9},
-               {"documents", 2},
-               {"bytes", 100},
-               {"dense_bits_per_byte", 0.5},
-               {"text_sha256", "0"}}},
-             {"held_out",
-              {{"folds", 5}, {"seed", 1}, {"rms", 0.001}, {"worst", 0.002}, {"mean_rms", 0.01}}}};
+    loss_ = sparse_loss_of(Json::parse(read("plan.json"))["model"],
+                           Json::array({{{"file", "model.safetensors"},
+                                         {"bytes", weights.size()},
+                                         {"tail_sha256", tandem::model::sha256_hex(weights)}}}),
+                           {0.0, 0.0, 0.04});
     std::filesystem::create_directories(folder() / "deeper" / "eval");
     write("deeper/eval/sparse_loss.json", loss_.dump());
     write("prompt.txt", "5 6 7 8 9 10 11 12 13 14 15 16 17 5 9 8 7");

@@ -23,12 +23,12 @@ def check(condition, what):
         sys.exit(f"sparse_loss_fit: {what}")
 
 
-def alike(one, other):
+def equal(one, other):
     """Equal but for numbers, which another machine may round otherwise."""
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(alike, one, other))
+        return len(one) == len(other) and all(map(equal, one, other))
     return abs(one - other) <= 2e-6 if isinstance(one, float) else one == other
 
 
@@ -95,7 +95,7 @@ for folder in sorted(models.glob("*/eval/sparse_loss.json")):
     made = sparse_loss.fitted(lines)
     for name, value in made.items():
         if name != "terms":
-            check(alike(document[name], value), f"{folder}: '{name}' is not what the fit makes of sparse.csv; make it "
+            check(equal(document[name], value), f"{folder}: '{name}' is not what the fit makes of sparse.csv; make it "
                   "again with sparse_loss.py --fit-only")
     check(document["weights"] == sparse_loss.weights_of(model, "sparse_loss"), f"{folder}: measured of other weights")
     names = [f"layers_{begin}_to_{end - 1}" for begin, end in document["bands"]]
@@ -103,7 +103,7 @@ for folder in sorted(models.glob("*/eval/sparse_loss.json")):
     drops, losses = [], []
     for line in lines:
         by_band = [[float(ratio) for ratio in line[name].split()] for name in names]
-        # Two levels are as more of them whose ratios are alike.
+        # Two levels are as more of them whose ratios are equal.
         drops.append([by_level if int(line["levels"]) == levels else by_level * (levels - 1) for by_level in by_band])
         losses.append(float(line["bits_per_byte"]) - document["measured"]["dense_bits_per_byte"])
     # Several sets of terms predict the same losses of what was measured, and which one the solver ends in depends on
@@ -119,7 +119,7 @@ for folder in sorted(models.glob("*/eval/format_loss.json")):
     model = folder.parent.parent
     document = json.loads(folder.read_text())
     for name, value in format_loss.fitted(format_loss.lines_of(model / "eval" / "formats.csv")).items():
-        check(alike(document[name], value), f"{folder}: '{name}' is not what format_loss.py makes of formats.csv")
+        check(equal(document[name], value), f"{folder}: '{name}' is not what format_loss.py makes of formats.csv")
     check(document["weights"] == sparse_loss.weights_of(model, "sparse_loss_fit"), f"{folder}: measured of other "
           "weights")
     prices = [price["loss"] for of in ("messages", "cache") for price in document[of].values()]

@@ -13,13 +13,8 @@ constexpr std::string_view kPlanLossUnit = "bits per byte of text";
 }  // namespace
 
 nlohmann::ordered_json json_of(const PlanLoss& loss) {
-  nlohmann::ordered_json json{{"unit", kPlanLossUnit}};
-  if (loss.most) json["most"] = *loss.most;
-  json["total"] = loss.total();
-  json["messages"] = loss.messages;
-  json["cache"] = loss.cache;
-  json["dropping"] = loss.dropping;
-  return json;
+  return {{"unit", kPlanLossUnit},     {"most", loss.most},   {"total", loss.total()},
+          {"messages", loss.messages}, {"cache", loss.cache}, {"dropping", loss.dropping}};
 }
 
 PlanLoss read_plan_loss(const model::JsonValue& loss) {
@@ -28,14 +23,14 @@ PlanLoss read_plan_loss(const model::JsonValue& loss) {
   loss.expect_keys({"unit", "most", "total", "messages", "cache", "dropping"});
   if (loss.at("unit").text() != kPlanLossUnit)
     loss.at("unit").fail("\"" + std::string(kPlanLossUnit) + "\"");
-  PlanLoss read{.messages = loss.at("messages").number(0.0, kMost),
+  PlanLoss read{.most = loss.at("most").number(0.0, kMost),
+                .messages = loss.at("messages").number(0.0, kMost),
                 .cache = loss.at("cache").number(0.0, kMost),
                 .dropping = loss.at("dropping").number(0.0, kMost)};
-  if (const auto most = loss.find("most")) read.most = most->number(0.0, kMost);
   const model::JsonValue total = loss.at("total");
   if (std::abs(total.number(0.0, 3.0 * kMost) - read.total()) > kRounding)
     total.fail("the sum of messages, cache and dropping");
-  if (read.most && read.total() > *read.most + kRounding) total.fail("at most the bound, `most`");
+  if (read.total() > read.most + kRounding) total.fail("at most the bound, `most`");
   return read;
 }
 

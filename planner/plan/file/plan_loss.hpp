@@ -3,7 +3,6 @@
 // What a plan loses of the model's quality: the field `loss` of its file.
 
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 
 #include "model/base/json_value.hpp"
 
@@ -12,7 +11,7 @@ namespace tandem::planner {
 // What a plan loses of the model's quality, by measured losses, in bits per byte of text more
 // than with nothing dropped, and messages and cache in f32.
 struct PlanLoss {
-  std::optional<double> most{};  // the bound, if there was one
+  double most = 0.0;  // the bound
   double messages = 0.0;
   double cache = 0.0;
   double dropping = 0.0;
@@ -20,7 +19,7 @@ struct PlanLoss {
   bool operator==(const PlanLoss&) const = default;
 };
 
-// Returns the value of `loss`: unit, `most` if there is a bound, `total` and its parts.
+// Returns the value of `loss`: unit, `most`, `total` and its parts.
 [[nodiscard]] nlohmann::ordered_json json_of(const PlanLoss& loss);
 // Reads it. Throws Error naming the field for a total that is not the sum or exceeds the bound.
 [[nodiscard]] PlanLoss read_plan_loss(const model::JsonValue& loss);

@@ -31,7 +31,11 @@ MESSAGES = ("bf16", "q8_0")
 CACHE = ("f16", "q8_0")
 ERRORS = 2  # standard errors that are added to a mean
 LEAST = 1e-7
-COLUMNS = ("platform", "weights", "text_sha256", "documents", "strategy", "messages", "cache", "part", "bytes", "bits")
+COLUMNS = ("platform", "weights", "text_sha256", "documents", "parts", "prompt_tokens", "strategy", "messages", "cache", "part", "bytes", "bits")
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def settings():
@@ -65,9 +69,11 @@ class Bench:
         self.recall = options.work / "recall.jsonl"
         self.recall.write_text((options.model / "eval" / "recall.jsonl").read_text().splitlines(keepends=True)[0])
         self.file = options.model / "eval" / "formats.csv"
-        self.common = {"platform": options.platform, "weights": weights[0]["tail_sha256"][:16],
-                       "text_sha256": hashlib.sha256("".join(lines).encode()).hexdigest()[:16],
-                       "documents": str(len(lines))}
+        tails = [file["tail_sha256"] for file in weights]
+        self.common = {"platform": options.platform,
+                       "weights": (tails[0] if len(tails) == 1 else digest("".join(tails)))[:16],
+                       "text_sha256": digest("".join(lines))[:16], "documents": str(len(lines)),
+                       "parts": str(options.parts), "prompt_tokens": str(options.prompt_tokens)}
 
     def plan(self, strategy, wire, cache):
         """Returns the file of a plan."""
