@@ -60,7 +60,7 @@ std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request,
   bool is_first = true;
   for (const Request& one : planner::requests_in_chunks(request)) {
     if (best && planner::search_ended()) break;
-    std::variant<planner::ChunkedPlan, Infeasible> made;
+    std::variant<planner::ChunkedPlan, Infeasible> made = Infeasible{};
     try {
       made = made_in_chunks(one, reading);
     } catch (const Error&) {

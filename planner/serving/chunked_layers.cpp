@@ -109,7 +109,8 @@ std::vector<Request> requests_in_chunks(const Request& request) {
   all.back().objective = Objective::throughput;
   if (!request.groups.empty()) return all;
   std::vector<std::string> partitions{"galaxy", "equal"};
-  if (!equally_fast(request.cluster)) partitions.push_back(by_speed(request.cluster));
+  if (!equally_fast(request.cluster))
+    partitions.insert(partitions.begin(), by_speed(request.cluster));
   for (std::string& partition : partitions) {
     all.push_back(request);
     all.back().partition = std::move(partition);
