@@ -19,15 +19,15 @@ const char* version_of(const MdiRun& run) {
   return kVersions[run.caches ? 2 : run.head_on_last ? 0 : 1];
 }
 
-struct Ratios {
+struct Curvature {
   double least = 1e9;
   double most = 0.0;
 };
 
-std::string curvature(const std::map<std::string, Ratios>& of) {
+std::string curvatures(const std::map<std::string, Curvature>& of) {
   std::string text;
   for (const char* version : kVersions) {
-    const Ratios& ratios = of.at(version);
+    const Curvature& ratios = of.at(version);
     text += std::string(text.empty() ? "" : "; ") + version + " " + model::fixed(ratios.least, 2) +
             " to " + model::fixed(ratios.most, 2);
   }
@@ -40,7 +40,7 @@ ExperimentReport mdi_times(const Scenarios& scenarios, Progress& progress) {
   const MdiTestbed testbed = calibrated_mdi(scenarios);
   const model::Csv& table = testbed.rates;
   ExperimentReport report{.key_names = {"model", "nodes", "tokens"}};
-  std::map<std::string, Ratios> last_over_first;
+  std::map<std::string, Curvature> last_over_first;
   progress.expect(table.rows.size());
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     MdiRun run = mdi_run(table, i);
@@ -59,7 +59,7 @@ ExperimentReport mdi_times(const Scenarios& scenarios, Progress& progress) {
     // One node makes a sample after the other: the curve of each is within its half.
     if (run.blocks.size() > 1) {
       const double ratio = (at(kParts) - at(kParts - 1)) / at(1);
-      Ratios& of = last_over_first[version_of(run)];
+      Curvature& of = last_over_first[version_of(run)];
       of = {std::min(of.least, ratio), std::max(of.most, ratio)};
     }
     progress.advance(1);
@@ -71,7 +71,7 @@ ExperimentReport mdi_times(const Scenarios& scenarios, Progress& progress) {
       "at 2000 and 800 tokens, with caches at 2400",
       "the last quarter of a line takes so many times as long as the first, on two and three "
       "nodes: " +
-          curvature(last_over_first) +
+          curvatures(last_over_first) +
           ". The thesis: \"one of the most notable aspects\" of GPT-2's plots \"is the curvature "
           "of "
           "the lines\", and models with caches \"do not incur in the generation slowdown\""};
