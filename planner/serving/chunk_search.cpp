@@ -59,7 +59,8 @@ double seconds_of(const Plan& plan, const Considered& considered, const Policy& 
       {.chunk = chunk,
        .capacity = capacity,
        .shares_prefixes = states_prefixes(considered.requests) &&
-                          prefix_refusal(plan, considered.requests).empty()});
+                          prefix_refusal(plan, considered.requests).empty(),
+       .places = CachePlaces(plan)});
   GraphCache graphs(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   model::evaluate_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);
