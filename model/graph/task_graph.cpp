@@ -252,9 +252,9 @@ std::span<const BufferDeclaration> TaskGraph::declared(DeviceIndex device) const
 std::size_t TaskGraph::allocated_bytes() const {
   const auto bytes = [](const auto& list) { return list.capacity() * sizeof(list[0]); };
   std::size_t all = bytes(batch_.segments) + bytes(batch_.cache) + bytes(batch_.places) +
-                    bytes(tasks_) +
-                    bytes(dependencies_) + bytes(first_dependency_) + bytes(events_) +
-                    bytes(awaited_events_) + bytes(first_awaited_event_) + bytes(declared_);
+                    bytes(tasks_) + bytes(dependencies_) + bytes(first_dependency_) +
+                    bytes(events_) + bytes(awaited_events_) + bytes(first_awaited_event_) +
+                    bytes(declared_);
   for (const std::vector<BufferDeclaration>& of_device : declared_) all += bytes(of_device);
   return all;
 }

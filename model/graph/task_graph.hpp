@@ -215,8 +215,8 @@ struct Task {
 [[nodiscard]] std::int64_t payload_bytes(const Task& transfer);
 
 // The tasks of one step of all devices. A strategy's lowering builds a graph once for a batch's
-// structure (its segments' rows, sampled rows and places); the same graph serves every later step of
-// that structure through `advance`.
+// structure (its segments' rows, sampled rows and places); the same graph serves every later step
+// of that structure through `advance`.
 class TaskGraph {
  public:
   // Throws logic_error unless every segment has at least one row, a past of at least 0 and no more

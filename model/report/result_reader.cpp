@@ -243,8 +243,9 @@ ScheduledStep read_step(const JsonValue& json) {
     const std::size_t fields = segment.size(6);
     const bool placed = fields == 6;
     if ((fields != 4 && !placed) || (i > 0 && placed == step.batch.places.empty()))
-      segment.fail("[sequence, past, rows, sampled], all of them with owner and dealt positions, "
-                   "or none");
+      segment.fail(
+          "[sequence, past, rows, sampled], all of them with owner and dealt positions, "
+          "or none");
     const auto number = [&](std::size_t at, std::int64_t least) {
       return static_cast<std::int32_t>(segment.at(at).integer(least, std::int64_t{1} << 30));
     };

@@ -16,11 +16,11 @@ CachePlaces::CachePlaces(const Plan& plan) {
   if (find_strategy(plan.strategy).placed == nullptr) return;
   together_ = 2 * model::cache_blocks(plan.workload.positions());
   for (const PositionPart& part : position_parts(plan)) {
-    const model::Range kept = plan.devices[static_cast<std::size_t>(part.device)].share.part.positions;
+    const model::Range kept =
+        plan.devices[static_cast<std::size_t>(part.device)].share.part.positions;
     if (kept.empty()) continue;
-    devices_.push_back({.device = part.device,
-                        .weight = kept.size(),
-                        .blocks = served_blocks(plan, kept)});
+    devices_.push_back(
+        {.device = part.device, .weight = kept.size(), .blocks = served_blocks(plan, kept)});
   }
 }
 
@@ -119,11 +119,10 @@ void CachePlaces::place(model::Batch& batch) const {
       own.past = static_cast<std::int32_t>(begin);
       own.rows = static_cast<std::int32_t>(until - begin);
       // The last rows are sampled.
-      own.sampled = static_cast<std::int32_t>(std::max<std::int64_t>(
-          0, until - std::max<std::int64_t>(begin, end - segment.sampled)));
-      all.push_back({i, own,
-                     {.owner = devices_[i].device,
-                      .dealt = static_cast<std::int32_t>(lies.dealt)}});
+      own.sampled = static_cast<std::int32_t>(
+          std::max<std::int64_t>(0, until - std::max<std::int64_t>(begin, end - segment.sampled)));
+      all.push_back(
+          {i, own, {.owner = devices_[i].device, .dealt = static_cast<std::int32_t>(lies.dealt)}});
       begin = until;
     }
   }

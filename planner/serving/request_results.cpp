@@ -214,8 +214,7 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
     for (const model::Segment& segment : schedule[s].batch.segments) {
       const auto r = static_cast<std::size_t>(segment.sequence);
       // Of a placed batch each owner of its rows has a segment.
-      const bool known =
-          r < requests.size() && (!seen[r] || !schedule[s].batch.places.empty());
+      const bool known = r < requests.size() && (!seen[r] || !schedule[s].batch.places.empty());
       if (!known || segment.past != read[r] || read[r] + segment.rows > model.max_context) {
         throw Error(source + ": field 'schedule[" + std::to_string(s) + "]' has " +
                     std::to_string(segment.rows) + " rows of sequence " +

@@ -26,9 +26,9 @@
 // instead of computing the FFN alone: with M of them beside it, M (h e + h e') bytes a layer, e' of
 // a sum. Weights do not stream.
 // One request has the plan's prompt, and its parts. Of many, a scheduler places each sequence
-// (model::Place): on one device, whose rows ask nobody, or dealt out. A device computes the products
-// of all its rows of a step at once, of whichever sequences; each dealt sequence's rows attend apart.
-// Then only queries move.
+// (model::Place): on one device, whose rows ask nobody, or dealt out. A device computes the
+// products of all its rows of a step at once, of whichever sequences; each dealt sequence's rows
+// attend apart. Then only queries move.
 
 #include <algorithm>
 #include <limits>
@@ -176,7 +176,7 @@ class Lowering {
     Range active{};         // that attend: in the last layer those wanted
     TaskIndex stream = -1;  // that wrote its rows of hidden
     TaskIndex projected = -1;
-    TaskIndex asked = -1;  // for its keys and values, where those move
+    TaskIndex asked = -1;               // for its keys and values, where those move
     std::vector<TaskIndex> attended{};  // its rows, so far
   };
   [[nodiscard]] bool is_causal() const {
@@ -222,9 +222,8 @@ class Lowering {
   [[nodiscard]] std::vector<SpreadRows> asking(const Part& part, std::int64_t window) const {
     if (!graph_.batch().places.empty())
       return attended_rows(part.placed, part.device, part.active, window, part.projected);
-    SpreadRows rows{.device = part.device,
-                    .keys = {{part.active, part.keys}},
-                    .projected = part.projected};
+    SpreadRows rows{
+        .device = part.device, .keys = {{part.active, part.keys}}, .projected = part.projected};
     for (const Part& other : parts_) {
       if (sees(part, other, window))
         rows.others.push_back({other.device, part.active, {{part.active, other.keys}}});

@@ -13,7 +13,8 @@ namespace {
 using model::DeviceIndex;
 using model::Range;
 
-[[noreturn]] void refuse_place(std::size_t segment, DeviceIndex owner, const std::string& expected) {
+[[noreturn]] void refuse_place(std::size_t segment, DeviceIndex owner,
+                               const std::string& expected) {
   throw Error("step: segment " + std::to_string(segment) + " at device " + std::to_string(owner) +
               ": expected " + expected + "; give steps that a run of this plan recorded");
 }
@@ -69,9 +70,10 @@ void ask(std::vector<OtherKeys>& others, DeviceIndex device, RowKeys keys) {
 
 void refuse_many(const Plan& plan) {
   if (places_sequences(plan)) return;
-  throw Error("strategy '" + plan.strategy +
-              "': many requests, a server or a chat, expected the one request of the plan, by which "
-              "its caches are parted; plan for them with '--workload' or '--samples'");
+  throw Error(
+      "strategy '" + plan.strategy +
+      "': many requests, a server or a chat, expected the one request of the plan, by which "
+      "its caches are parted; plan for them with '--workload' or '--samples'");
 }
 
 void check_placing(const Plan& plan) {
@@ -88,9 +90,9 @@ void check_placing(const Plan& plan) {
                  "give '--decode-ffn owner'");
   }
   if (plan.model.architecture().mask != model::Mask::causal) {
-    fail_placing(plan,
-                 "model " + plan.model.name + " reads texts whole, expected one that continues them",
-                 "use another strategy");
+    fail_placing(
+        plan, "model " + plan.model.name + " reads texts whole, expected one that continues them",
+        "use another strategy");
   }
 }
 

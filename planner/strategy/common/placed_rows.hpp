@@ -17,7 +17,8 @@ namespace tandem::planner {
 // Throws Error unless it is: the cache of a plan for one request has the plan's parts
 // (Strategy::serves_many).
 void refuse_many(const Plan& plan);
-// Throws Error if it is, but keys and values move, an FFN is shared out, or the model is an encoder.
+// Throws Error if it is, but keys and values move, an FFN is shared out, or the model is an
+// encoder.
 void check_placing(const Plan& plan);
 
 // Rows of one device.
@@ -44,10 +45,11 @@ struct PlacedRows {
 // not asked.
 [[nodiscard]] std::vector<SpreadRows> attended_rows(const PlacedRows& rows,
                                                     model::DeviceIndex device, model::Range active,
-                                                    std::int64_t window, model::TaskIndex projected);
+                                                    std::int64_t window,
+                                                    model::TaskIndex projected);
 
-// Returns `batch` with all rows at one device, in sequences that are dealt out, for each device with
-// a part (Strategy::placed).
+// Returns `batch` with all rows at one device, in sequences that are dealt out, for each device
+// with a part (Strategy::placed).
 [[nodiscard]] std::vector<model::Batch> placed_at_each(const Plan& plan, const model::Batch& batch);
 
 }  // namespace tandem::planner

@@ -75,8 +75,7 @@ std::vector<PositionPart> dealt_parts(const Plan& plan, std::int64_t positions) 
   std::int32_t begin = 0;
   for (PositionPart& part : parts) {
     before += plan.devices[static_cast<std::size_t>(part.device)].share.part.positions.size();
-    const std::int64_t end =
-        blocks * before / plan.workload.prompt_tokens * model::kCacheBlock;
+    const std::int64_t end = blocks * before / plan.workload.prompt_tokens * model::kCacheBlock;
     part.positions = {begin, static_cast<std::int32_t>(end)};
     begin = part.positions.end;
   }

@@ -44,18 +44,16 @@ std::vector<std::vector<TaskIndex>> attend_spread(model::TaskGraph& graph,
     std::vector<TaskIndex> attended;
     attended.reserve(keys.size());
     for (const RowKeys& one : keys)
-      attended.push_back(
-          graph.add(model::attend_task({.device = device,
-                                        .layer = layer,
-                                        .rows = one.rows,
-                                        .columns = all(transformer.heads)},
-                                       {.keys = one.keys,
-                                        .window =
-                                            static_cast<std::int32_t>(transformer.window_of(layer)),
-                                        .causal = transformer.architecture().mask ==
-                                                  model::Mask::causal,
-                                        .statistics = merged}),
-                    {after}));
+      attended.push_back(graph.add(
+          model::attend_task({.device = device,
+                              .layer = layer,
+                              .rows = one.rows,
+                              .columns = all(transformer.heads)},
+                             {.keys = one.keys,
+                              .window = static_cast<std::int32_t>(transformer.window_of(layer)),
+                              .causal = transformer.architecture().mask == model::Mask::causal,
+                              .statistics = merged}),
+          {after}));
     return attended;
   };
   std::vector<std::vector<TaskIndex>> queries;  // that were sent, by rows
@@ -63,8 +61,8 @@ std::vector<std::vector<TaskIndex>> attend_spread(model::TaskGraph& graph,
   for (const SpreadRows& own : all_rows) {
     std::vector<TaskIndex>& sent = queries.emplace_back();
     for (const OtherKeys& other : own.others)
-      sent.push_back(send(own.device, other.device, other.rows, width, kQuery, kQuery,
-                          {&own.projected, 1}));
+      sent.push_back(
+          send(own.device, other.device, other.rows, width, kQuery, kQuery, {&own.projected, 1}));
   }
   std::vector<std::vector<TaskIndex>> attended;
   attended.reserve(all_rows.size());

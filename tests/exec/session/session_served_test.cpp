@@ -196,8 +196,8 @@ TEST_CASE("exec/session: a cache on several devices beside short requests gives 
           CHECK(results[r].tokens == alone[r]);
         }
         plan.capacity = planner::wanted_capacity(requests, policy, chunk, 1);
-        const std::vector<model::ScheduledStep> steps = planner::replayed_steps(
-            served.run.result.schedule, requests, home.model, "result");
+        const std::vector<model::ScheduledStep> steps =
+            planner::replayed_steps(served.run.result.schedule, requests, home.model, "result");
         const std::vector<double> sent = predicted_bytes(plan, steps);
         bool dealt = false;
         for (const model::ScheduledStep& step : steps) {

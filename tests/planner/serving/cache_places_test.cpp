@@ -57,13 +57,13 @@ std::vector<InferenceRequest> requests_of(
 
 Plan planned(const planner::Request& request, const std::vector<InferenceRequest>& requests,
              const char* policy = "continuous", std::int64_t chunk = 0) {
-  auto answer =
-      planner::make_serving_plan(request, requests, planner::find_policy(policy), chunk);
+  auto answer = planner::make_serving_plan(request, requests, planner::find_policy(policy), chunk);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) FAIL(no->reason);
   return std::get<Plan>(std::move(answer));
 }
 
-std::vector<model::ServedStep> served(const Plan& plan, const std::vector<InferenceRequest>& requests,
+std::vector<model::ServedStep> served(const Plan& plan,
+                                      const std::vector<InferenceRequest>& requests,
                                       const planner::Policy& policy, std::int64_t chunk) {
   planner::RequestScheduler scheduler(requests, policy,
                                       {.chunk = chunk,
@@ -78,11 +78,14 @@ std::vector<model::ServedStep> served(const Plan& plan, const std::vector<Infere
 // Every device's cache through a schedule, by its own table of as many blocks as it declares.
 class Caches {
  public:
-  explicit Caches(const Plan& plan) : plan_(&plan), graphs_(plan) {
+  explicit Caches(const Plan& plan)
+      : plan_(&plan),
+        graphs_(plan),
+        reserved_(planner::storage_of(plan, planner::serving_extents(plan.reserved()))) {
     for (DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-      const auto buffers = planner::find_strategy(plan.strategy)
-                               .buffers_of(plan, d, plan.devices[static_cast<std::size_t>(d)].share,
-                                           false);
+      const auto buffers =
+          planner::find_strategy(plan.strategy)
+              .buffers_of(plan, d, plan.devices[static_cast<std::size_t>(d)].share, false);
       tables_.emplace_back(model::find_buffer(buffers, {BufferKind::key_value})->blocks);
     }
   }
@@ -91,6 +94,7 @@ class Caches {
     const model::TaskGraph& graph = graphs_.graph_of(batch);
     CHECK(model::find_conflict(graph).value_or("") == "");
     CHECK(model::undeclared(graph).empty());
+    check_channels(graph);
     for (const model::CacheOp& op : batch.cache) owners_.erase(op.sequence);
     for (DeviceIndex d = 0; d < plan_->cluster.size(); ++d) append(graph, d);
     for (const model::Segment& segment : batch.segments) {
@@ -121,13 +125,29 @@ class Caches {
         continue;
       }
       REQUIRE(table.append(segment.sequence, positions).empty());
-      for (std::int32_t p = positions.begin; p < positions.end; ++p)
-        ++owners_[segment.sequence][p];
+      for (std::int32_t p = positions.begin; p < positions.end; ++p) ++owners_[segment.sequence][p];
+    }
+  }
+
+  // Every channel is one that the plan reserves, with room for the messages of a step.
+  void check_channels(const model::TaskGraph& graph) const {
+    const std::vector<model::DeviceStorage> needed =
+        model::storage_of(graph, plan_->devices.size());
+    for (std::size_t d = 0; d < needed.size(); ++d) {
+      for (const model::ChannelRoom& room : needed[d].channels) {
+        const auto has =
+            std::ranges::find_if(reserved_[d].channels, [&](const model::ChannelRoom& other) {
+              return other.peer == room.peer && other.outgoing == room.outgoing;
+            });
+        REQUIRE(has != reserved_[d].channels.end());
+        CHECK(room.bytes <= has->bytes);
+      }
     }
   }
 
   const Plan* plan_;
   planner::GraphCache graphs_;
+  std::vector<model::DeviceStorage> reserved_;
   std::vector<model::BlockTable> tables_;
   // By sequence: how many devices have a position.
   std::map<std::int32_t, std::map<std::int32_t, int>> owners_;
@@ -144,8 +164,7 @@ TEST_CASE(
   for (int trial = 0; trial < 60; ++trial) {
     const auto devices = static_cast<int>(draw(1, 4));
     std::string partition;
-    for (int d = 0; d < devices; ++d)
-      partition += (d > 0 ? ":" : "") + std::to_string(draw(1, 5));
+    for (int d = 0; d < devices; ++d) partition += (d > 0 ? ":" : "") + std::to_string(draw(1, 5));
     std::vector<std::pair<std::int64_t, std::int64_t>> lengths;
     const std::int64_t count = draw(2, 7);
     for (std::int64_t r = 0; r < count; ++r)
@@ -172,8 +191,7 @@ TEST_CASE(
           ++(place.dealt > 0 ? dealt : whole);
         CHECK(step.step.batch.sequences() <= plan.capacity.sequences);
       }
-      for (std::size_t r = 0; r < requests.size(); ++r)
-        CHECK(sampled[r] == requests[r].new_tokens);
+      for (std::size_t r = 0; r < requests.size(); ++r) CHECK(sampled[r] == requests[r].new_tokens);
       CHECK_NOTHROW(planner::check_schedule(schedule, plan.reserved(), "a run"));
       CHECK(planner::replayed_steps(schedule, requests, plan.model, "a run").size() ==
             schedule.size());
@@ -238,8 +256,8 @@ TEST_CASE("planner/places: a cache that no device could hold is served, and memo
   planner::Request one = request_of(1);
   one.strategy = "local";
   one.cluster = star_cluster({{.memory_bytes = plan.devices[0].memory.total()}});
-  CHECK(std::holds_alternative<planner::Infeasible>(planner::make_serving_plan(
-      one, requests, planner::find_policy("continuous"), 0)));
+  CHECK(std::holds_alternative<planner::Infeasible>(
+      planner::make_serving_plan(one, requests, planner::find_policy("continuous"), 0)));
 }
 
 bool same_tasks(const model::TaskGraph& a, const model::TaskGraph& b) {
@@ -263,11 +281,10 @@ TEST_CASE("planner/places: a batch of one dealt sequence has the tasks of one re
     const planner::Strategy& strategy = planner::find_strategy("spread");
     const std::vector<planner::PositionPart> parts = planner::dealt_parts(plan, 511);
     const DeviceIndex last = parts.back().device;
-    CHECK(same_tasks(
-        strategy.lower(plan, planner::decode_batch(505)),
-        strategy.lower(plan, {.segments = {{.sequence = 7, .past = 505}},
-                              .cache = {},
-                              .places = {{.owner = last, .dealt = 511}}})));
+    CHECK(same_tasks(strategy.lower(plan, planner::decode_batch(505)),
+                     strategy.lower(plan, {.segments = {{.sequence = 7, .past = 505}},
+                                           .cache = {},
+                                           .places = {{.owner = last, .dealt = 511}}})));
     // A plan for one request has the same parts, if they are whole blocks.
     planner::Request one = request_of(devices);
     one.workload = {.prompt_tokens = 128 * devices, .new_tokens = 1};
@@ -290,13 +307,13 @@ TEST_CASE("planner/places: a token on one device asks nobody, a dealt one all be
   const double layers = static_cast<double>(m.layers);
   const double heads = static_cast<double>(m.heads);
   const double hidden = 4.0 * static_cast<double>(m.hidden);
-  const model::TaskGraph graph = strategy.lower(
-      plan, {.segments = {token(1, 40), token(2, 40), token(0, 605), token(3, 41)},
-             .cache = {},
-             .places = {{.owner = parts[0].device},
-                        {.owner = parts[1].device},
-                        {.owner = parts[2].device, .dealt = 608},
-                        {.owner = parts[2].device}}});
+  const model::TaskGraph graph =
+      strategy.lower(plan, {.segments = {token(1, 40), token(2, 40), token(0, 605), token(3, 41)},
+                            .cache = {},
+                            .places = {{.owner = parts[0].device},
+                                       {.owner = parts[1].device},
+                                       {.owner = parts[2].device, .dealt = 608},
+                                       {.owner = parts[2].device}}});
   CHECK(model::find_conflict(graph).value_or("") == "");
   const double asked = 2 * layers * heads;
   CHECK(sent(graph, BufferKind::query) == asked * 4.0 * static_cast<double>(m.head_dim));
@@ -312,11 +329,10 @@ TEST_CASE("planner/places: a token on one device asks nobody, a dealt one all be
     CHECK(products == m.layers);
   }
   const auto refused = [&](std::vector<model::Place> places, const char* why) {
-    CHECK_THROWS_WITH_AS(
-        (void)strategy.lower(plan, {.segments = {token(1, 40), token(2, 40)},
-                                    .cache = {},
-                                    .places = std::move(places)}),
-        doctest::Contains(why), Error);
+    CHECK_THROWS_WITH_AS((void)strategy.lower(plan, {.segments = {token(1, 40), token(2, 40)},
+                                                     .cache = {},
+                                                     .places = std::move(places)}),
+                         doctest::Contains(why), Error);
   };
   refused({{.owner = parts[1].device}, {.owner = parts[0].device}}, "in the order of");
   refused({{.owner = 0}, {.owner = 9}}, "expected one that keeps positions");
@@ -327,9 +343,9 @@ TEST_CASE("planner/places: a token on one device asks nobody, a dealt one all be
 TEST_CASE("planner/places: what is served with queries alone is refused otherwise, by name") {
   const auto requests = requests_of({{100, 4}, {100, 4}});
   const auto refused = [&](const planner::Request& request, const char* why) {
-    CHECK_THROWS_WITH_AS((void)planner::make_serving_plan(
-                             request, requests, planner::find_policy("continuous"), 0),
-                         doctest::Contains(why), Error);
+    CHECK_THROWS_WITH_AS(
+        (void)planner::make_serving_plan(request, requests, planner::find_policy("continuous"), 0),
+        doctest::Contains(why), Error);
   };
   planner::Request request = request_of(2);
   request.decode_moves = planner::DecodeMoves::keys_each_step;
@@ -347,9 +363,8 @@ TEST_CASE("planner/places: what is served with queries alone is refused otherwis
     other.strategy = strategy.name;
     if (strategy.name == "pipeline") other.model.layers = 2;
     const Plan plan = planned(other, requests);
-    const model::Batch batch{.segments = {{.sequence = 0, .past = 4}},
-                             .cache = {},
-                             .places = {{.owner = plan.master}}};
+    const model::Batch batch{
+        .segments = {{.sequence = 0, .past = 4}}, .cache = {}, .places = {{.owner = plan.master}}};
     CAPTURE(strategy.name);
     if (strategy.placed != nullptr) {
       CHECK_NOTHROW((void)strategy.lower(plan, batch));

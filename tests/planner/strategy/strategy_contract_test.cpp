@@ -120,9 +120,8 @@ TEST_CASE("planner/contract: every strategy serves several requests") {
   const planner::Policy& policy = planner::find_policy("continuous");
   std::vector<planner::InferenceRequest> requests;
   for (const std::int64_t prompt : {70, 5, 300, 1})
-    requests.push_back({.id = "r" + std::to_string(prompt),
-                        .prompt_tokens = prompt,
-                        .new_tokens = 3});
+    requests.push_back(
+        {.id = "r" + std::to_string(prompt), .prompt_tokens = prompt, .new_tokens = 3});
   for (const Strategy& strategy : planner::strategies()) {
     for (const std::int64_t chunk : {0, 40}) {
       CAPTURE(strategy.name);
