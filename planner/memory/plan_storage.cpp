@@ -160,7 +160,7 @@ std::vector<model::MemoryUse> predicted_memory(const Plan& plan, const model::Ex
   const std::vector<model::DeviceStorage> storage = storage_of(plan, extents, graphs);
   if (graphs.size() > 2) {  // of placed batches; a session keeps as many as `extents` has
     std::ranges::sort(graphs, std::ranges::greater{}, &model::TaskGraph::allocated_bytes);
-    graphs.resize(2, model::TaskGraph({{{.rows = 1}}}));
+    graphs.erase(graphs.begin() + 2, graphs.end());
   }
   std::vector<SessionLoad> loads;
   if (std::ranges::any_of(plan.profiles, [](const auto& one) { return one.program_bytes > 0.0; }))
