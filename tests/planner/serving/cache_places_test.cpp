@@ -42,7 +42,8 @@ planner::Request request_of(int devices, const std::string& partition = "equal")
   return {.model = std::move(transformer),
           .cluster = star_cluster(std::vector<DeviceSpec>(static_cast<std::size_t>(devices))),
           .strategy = "spread",
-          .partition = partition};
+          .partition = partition,
+          .workload = {}};
 }
 
 std::vector<InferenceRequest> requests_of(
