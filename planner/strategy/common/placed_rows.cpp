@@ -150,12 +150,30 @@ std::vector<SpreadRows> attended_rows(const PlacedRows& rows, DeviceIndex device
 }
 
 std::vector<model::Batch> placed_at_each(const Plan& plan, const model::Batch& batch) {
-  std::vector<model::Batch> all;
   const auto positions = static_cast<std::int32_t>(plan.reserved().positions);
+  std::vector<DeviceIndex> devices;
   for (const PositionPart& part : position_parts(plan)) {
-    if (!has_part(plan, part.device)) continue;
-    model::Batch& placed = all.emplace_back(batch);
-    placed.places.assign(placed.segments.size(), {.owner = part.device, .dealt = positions});
+    if (has_part(plan, part.device)) devices.push_back(part.device);
+  }
+  std::vector<model::Batch> all;
+  for (const DeviceIndex most : devices) {
+    model::Batch alone = batch;
+    alone.places.assign(batch.segments.size(), {.owner = most, .dealt = positions});
+    all.push_back(std::move(alone));
+    // With a row of every other device more messages may be in flight.
+    model::Batch mixed{.segments = {}, .cache = batch.cache, .places = {}};
+    const auto sequences = static_cast<std::int32_t>(batch.segments.size());
+    for (const DeviceIndex device : devices) {
+      const std::size_t before = mixed.segments.size();
+      if (device == most) {
+        mixed.segments.insert(mixed.segments.end(), batch.segments.begin(), batch.segments.end());
+      } else {
+        mixed.segments.push_back({.sequence = sequences + device});
+      }
+      mixed.places.insert(mixed.places.end(), mixed.segments.size() - before,
+                          {.owner = device, .dealt = positions});
+    }
+    if (devices.size() > 1) all.push_back(std::move(mixed));
   }
   return all;
 }

@@ -48,8 +48,8 @@ struct PlacedRows {
                                                     std::int64_t window,
                                                     model::TaskIndex projected);
 
-// Returns `batch` with all rows at one device, in sequences that are dealt out, for each device
-// with a part (Strategy::placed).
+// Returns `batch` with all rows at one device, alone and beside a row of every other one, in
+// sequences that are dealt out, for each device with a part (Strategy::placed).
 [[nodiscard]] std::vector<model::Batch> placed_at_each(const Plan& plan, const model::Batch& batch);
 
 }  // namespace tandem::planner

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <map>
@@ -15,14 +16,19 @@
 
 #include "exec/compute/compute.hpp"
 #include "exec/compute/sampling.hpp"
+#include "exec/runtime/device_run.hpp"
 #include "exec/weights/random_weights.hpp"
+#include "model/base/error.hpp"
 #include "model/graph/accesses.hpp"
+#include "model/graph/work.hpp"
 #include "planner/memory/plan_storage.hpp"
 #include "planner/serving/cache_places.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/graph_cache.hpp"
 #include "tests/exec/weights/weights_support.hpp"
+#include "tests/support/device_threads.hpp"
+#include "tests/support/memory_transport.hpp"
 #include "tests/support/sampled.hpp"
 #include "tests/support/serial_executor.hpp"
 
@@ -89,10 +95,72 @@ class Devices {
   std::vector<Compute> devices_;
 };
 
+struct Step {
+  model::Batch batch;
+  std::vector<std::int32_t> ids;     // of its rows
+  std::vector<std::int32_t> tokens;  // sampled
+};
+
+// The same steps by runtimes, a device a thread: tokens as before, bytes and memory as predicted.
+void check_runtimes(const planner::Plan& plan, const std::vector<Step>& steps,
+                    const std::filesystem::path& weights) {
+  testing::MemoryNetwork network({.max_delay = std::chrono::microseconds(50), .seed = 9});
+  const planner::Capacity capacity = plan.reserved();
+  const RunOptions run{.workload = {.prompt_tokens = capacity.rows, .new_tokens = 1},
+                       .capacity = capacity,
+                       .most_steps = std::ssize(steps)};
+  std::vector<DeviceReport> reports(plan.devices.size());
+  const auto errors = testing::on_each_device(
+      plan.devices.size(),
+      [&](model::DeviceIndex self) {
+        const auto d = static_cast<std::size_t>(self);
+        testing::MemoryTransport transport(network, self);
+        DeviceRun device(plan, {.self = self, .run = run},
+                         {Shard::slice(weights, plan.model, plan.devices[d].share), nullptr},
+                         &transport);
+        Sampler greedy({});
+        std::vector<std::int32_t> tokens;
+        const auto sample = [&](const Scores& scores) {
+          tokens.push_back(greedy.sample(scores));
+          return tokens.back();
+        };
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+          tokens.clear();
+          const bool embeds = self == plan.master;
+          static_cast<void>(device.serve(static_cast<std::int32_t>(i), steps[i].batch,
+                                         embeds ? steps[i].ids : std::vector<std::int32_t>{},
+                                         sample));
+          if (embeds && tokens != steps[i].tokens)
+            throw Error("step " + std::to_string(i) + " has other tokens");
+        }
+        reports[d] = device.report();
+      },
+      &network);
+  for (const std::string& error : errors) CHECK(error == "");
+  std::vector<double> sent(plan.devices.size());
+  planner::GraphCache graphs(plan);
+  for (const Step& step : steps) {
+    const model::TaskGraph& graph = graphs.graph_of(step.batch);
+    for (const model::Task& task : graph.tasks()) {
+      if (task.kind == model::TaskKind::transfer)
+        sent[static_cast<std::size_t>(task.device)] +=
+            model::work_of(plan.model, graph.batch(), task).bytes_wire;
+    }
+  }
+  for (std::size_t d = 0; d < sent.size(); ++d) {
+    CAPTURE(d);
+    CHECK(reports[d].bytes_sent == sent[d]);
+    CHECK(reports[d].peak_memory.kv_cache == plan.devices[d].memory.kv_cache);
+    CHECK(reports[d].peak_memory.activations == plan.devices[d].memory.activations);
+    CHECK(reports[d].peak_memory.buffers <= plan.devices[d].memory.buffers);
+  }
+}
+
 // Serves `requests` step by step. `mixed` counts steps with rows of dealt and of whole sequences.
 std::vector<Answer> served(const planner::Plan& plan, const std::vector<InferenceRequest>& requests,
                            const planner::Policy& policy, std::int64_t chunk,
-                           const std::filesystem::path& weights, int& mixed) {
+                           const std::filesystem::path& weights, int& mixed,
+                           std::vector<Step>& steps) {
   planner::RequestScheduler scheduler(requests, policy,
                                       {.chunk = chunk,
                                        .capacity = planner::serving_capacity(plan, 0),
@@ -106,7 +174,8 @@ std::vector<Answer> served(const planner::Plan& plan, const std::vector<Inferenc
     const model::Decision decision = scheduler.next(now, ended);
     if (!decision.step) break;
     const model::Batch& batch = decision.step->batch;
-    const auto logits = devices.step(batch, scheduler.row_tokens());
+    steps.push_back({.batch = batch, .ids = scheduler.row_tokens(), .tokens = {}});
+    const auto logits = devices.step(batch, steps.back().ids);
     std::vector<std::int32_t> tokens;
     for (const model::Segment& segment : batch.segments) {
       if (segment.sampled == 0) continue;
@@ -119,6 +188,7 @@ std::vector<Answer> served(const planner::Plan& plan, const std::vector<Inferenc
     const auto dealt = std::ranges::count_if(
         batch.places, [](const model::Place& place) { return place.dealt > 0; });
     mixed += dealt > 0 && dealt < std::ssize(batch.places) ? 1 : 0;
+    steps.back().tokens = tokens;
     ended = {{.step = number, .tokens = tokens}};
   }
   return answers;
@@ -197,8 +267,10 @@ TEST_CASE("exec/spread: several requests get the tokens of each alone, whole and
           CAPTURE(chunk);
           const auto plan = planner::make_serving_plan(request, requests, policy, chunk);
           REQUIRE(std::holds_alternative<planner::Plan>(plan));
-          const std::vector<Answer> got =
-              served(std::get<planner::Plan>(plan), requests, policy, chunk, folder.path(), mixed);
+          std::vector<Step> steps;
+          const std::vector<Answer> got = served(std::get<planner::Plan>(plan), requests, policy,
+                                                 chunk, folder.path(), mixed, steps);
+          check_runtimes(std::get<planner::Plan>(plan), steps, folder.path());
           for (std::size_t r = 0; r < requests.size(); ++r) {
             CAPTURE(r);
             check_answer(got[r], alone[r], 2e-5F);
