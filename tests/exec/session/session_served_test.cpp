@@ -16,12 +16,12 @@
 #include "exec/compute/shortlist.hpp"
 #include "exec/session/request_serving.hpp"
 #include "exec/weights/random_weights.hpp"
-#include "model/graph/work.hpp"
 #include "planner/serving/request_capacity.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/strategy/common/graph_cache.hpp"
 #include "planner/strategy/stage_ring.hpp"
 #include "tests/exec/session/session_processes.hpp"
+#include "tests/support/device_runs.hpp"
 #include "tests/support/sampled.hpp"
 #include "tests/support/serial_executor.hpp"
 
@@ -147,22 +147,6 @@ TEST_CASE("exec/session: every policy gives each request the tokens that it gets
   }
 }
 
-// The bytes that each device sends in these steps, as their graphs say.
-std::vector<double> predicted_bytes(const planner::Plan& plan,
-                                    std::vector<model::ScheduledStep> schedule) {
-  std::vector<double> sent(plan.devices.size());
-  planner::ScheduledSteps steps(plan, std::move(schedule));
-  for (std::int32_t i = 0; i < steps.count(); ++i) {
-    const model::TaskGraph& graph = steps.graph(i);
-    for (const model::Task& task : graph.tasks()) {
-      if (task.kind == model::TaskKind::transfer)
-        sent[static_cast<std::size_t>(task.device)] +=
-            model::work_of(plan.model, graph.batch(), task).bytes_wire;
-    }
-  }
-  return sent;
-}
-
 TEST_CASE("exec/session: a cache on several devices beside short requests gives their tokens") {
   model::Transformer geometry = testing::eight_heads();
   geometry.max_context = 1024;
@@ -198,7 +182,8 @@ TEST_CASE("exec/session: a cache on several devices beside short requests gives 
         plan.capacity = planner::wanted_capacity(requests, policy, chunk, 1);
         const std::vector<model::ScheduledStep> steps =
             planner::replayed_steps(served.run.result.schedule, requests, home.model, "result");
-        const std::vector<double> sent = predicted_bytes(plan, steps);
+        planner::ScheduledSteps scheduled(plan, steps);
+        const std::vector<double> sent = testing::predicted_bytes(plan, scheduled);
         bool dealt = false;
         for (const model::ScheduledStep& step : steps) {
           for (const model::Place& place : step.batch.places) dealt = dealt || place.dealt > 0;
