@@ -60,16 +60,16 @@ std::vector<model::RequestResult> request_results(std::span<const InferenceReque
     const InferenceRequest& request = requests[r];
     const Times& own = times[r];
     const double first = own.samples.empty() ? own.end : own.samples.front();
-    std::vector<double> times;
-    times.reserve(own.samples.size());
-    for (const double sample : own.samples) times.push_back(sample - request.arrival_s);
+    std::vector<double> token_times;
+    token_times.reserve(own.samples.size());
+    for (const double sample : own.samples) token_times.push_back(sample - request.arrival_s);
     results.push_back({.id = request.id,
                        .arrival_s = request.arrival_s,
                        .queueing_s = std::max(0.0, own.begin - request.arrival_s),
                        .ttft_s = first - request.arrival_s,
                        .end_s = own.samples.empty() ? own.end : own.samples.back(),
                        .token_latency = model::latency_stats(own.gaps()),
-                       .token_times_s = std::move(times),
+                       .token_times_s = std::move(token_times),
                        .cached_tokens = own.cached,
                        .tokens = {}});
   }
