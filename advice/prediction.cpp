@@ -227,7 +227,8 @@ std::unique_ptr<model::Scheduler> scheduler_of(const Plan& plan, const ServedWor
   planner::ServingOptions options{.chunk = served.chunk,
                                   .capacity = planner::serving_capacity(plan, served.steps),
                                   .ends = {},
-                                  .shares_prefixes = shares_prefixes(plan, served)};
+                                  .shares_prefixes = shares_prefixes(plan, served),
+                                  .places = planner::CachePlaces(plan)};
   if (served.live)
     return std::make_unique<planner::LiveTrace>(served.requests, *served.policy, options);
   return std::make_unique<planner::RequestScheduler>(served.requests, *served.policy,

@@ -49,7 +49,8 @@ std::string StrategySearch::obstacle() const {
     return "streams no weights";
   if (std::string no = planner::model_obstacle(strategy, question_.request.model); !no.empty())
     return no;
-  if (question_.served && strategy.sharding.splits_positions()) return "serves one request";
+  if (question_.served && strategy.sharding.splits_positions() && !question_.keeps_axes)
+    return "is weighed for one request alone; name it to plan for several";
   const std::int64_t steps = question_.served ? question_.served->steps : question_.prompt.steps;
   if (steps > 1 && !strategy.sharding.splits_layers()) return "works on one step at a time";
   if (strategy.sharding.splits_positions()) {

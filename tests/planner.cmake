@@ -9,6 +9,7 @@ tandem_tests(
     planner/bounds/bound_test.cpp
     planner/plan/cache_type_plan_test.cpp
     planner/partition/exact/chain_test.cpp
+    planner/serving/cache_places_test.cpp
     planner/serving/chunk_search_test.cpp
     planner/search/default_types_test.cpp
     planner/search/device_choice_test.cpp

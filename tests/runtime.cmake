@@ -30,6 +30,7 @@ tandem_tests(
     exec/runtime/galaxy_sparse_run_test.cpp
     exec/runtime/gathered_weights_run_test.cpp
     exec/runtime/spread_run_test.cpp
+    exec/runtime/spread_served_test.cpp
     exec/runtime/wire_type_run_test.cpp
     exec/runtime/chosen_instructions.cpp
   LIBRARIES tandem::exec Threads::Threads)

@@ -75,7 +75,25 @@ std::string moves_text(planner::DecodeMoves moves, const std::string& device, bo
 }
 
 // Who keeps which positions of the prompt.
+// Of a plan for several requests: what devices have of a long sequence, and reserve.
+void print_places(const planner::Plan& plan, std::ostream& out) {
+  out << "\nevery device holds the whole model; a sequence's keys and values lie on one device, or "
+         "on all if it is long: ";
+  std::string text;
+  for (const planner::PositionPart& part : planner::position_parts(plan)) {
+    const auto d = static_cast<std::size_t>(part.device);
+    const model::Range kept = plan.devices[d].share.part.positions;
+    if (kept.empty()) continue;
+    text += (text.empty() ? "" : ", ") + plan.cluster.devices()[d].name + " " +
+            std::to_string(100 * kept.size() / plan.workload.prompt_tokens) + "% (" +
+            std::to_string(planner::served_blocks(plan, kept) * model::kCacheBlock) +
+            " positions reserved)";
+  }
+  out << text << "; queries travel\n";
+}
+
 void print_positions(const planner::Plan& plan, std::ostream& out) {
+  if (plan.capacity.sequences > 0) return print_places(plan, out);
   out << "\nevery device holds the whole model, and keys and values of some positions of the "
          "prompt: ";
   std::string last;

@@ -87,7 +87,7 @@ std::int64_t Compute::State::logit_row(const model::Batch& batch, std::int32_t r
       require(at < logit_rows.rows, "rows of logits within the limits");
       return at;
     }
-    at += each ? segment.sampled : 1;
+    at += each || !batch.places.empty() ? segment.sampled : 1;
   }
   throw std::logic_error("logits of a row outside the batch");
 }

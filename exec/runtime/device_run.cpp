@@ -332,10 +332,9 @@ std::optional<DeviceRun::Served> DeviceRun::serve(std::int32_t i, const model::B
   const planner::Capacity& capacity = options_.run.capacity;
   const auto wrong = [](const model::Segment& segment) { return segment.sampled > 1; };
   if (!options_.run.serves() || batch.rows() > capacity.rows ||
-      static_cast<std::int64_t>(batch.segments.size()) > capacity.sequences ||
-      std::ranges::any_of(batch.segments, wrong)) {
+      batch.sequences() > capacity.sequences || std::ranges::any_of(batch.segments, wrong)) {
     throw Error("step " + std::to_string(i) + " of " + std::to_string(batch.rows()) + " rows of " +
-                std::to_string(batch.segments.size()) + " sequences: expected at most " +
+                std::to_string(batch.sequences()) + " sequences: expected at most " +
                 std::to_string(capacity.rows) + " rows of " + std::to_string(capacity.sequences) +
                 ", one sampled row each; install the same tandem on every device");
   }

@@ -85,7 +85,8 @@ class GenerationRun {
   }
 
   Generation serve() {
-    serving_.emplace(*options_.serve, options_.stop_tokens, run().capacity, run().dilation);
+    serving_.emplace(*options_.serve, options_.stop_tokens, run().capacity, run().dilation,
+                     planner::CachePlaces(plan_));
     std::optional<DriftWatch> drift;
     if (run().pace == Pace::measured && run().reports()) drift.emplace(options_.turn.get());
     session_.voice().stage("");

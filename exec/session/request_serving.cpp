@@ -19,10 +19,12 @@ constexpr std::chrono::milliseconds kNewsEvery{2};
 }  // namespace
 
 RequestServing::RequestServing(const ServeOptions& options, std::vector<std::int64_t> stop_tokens,
-                               const planner::Capacity& capacity, double dilation)
+                               const planner::Capacity& capacity, double dilation,
+                               planner::CachePlaces places)
     : options_(&options),
       stop_tokens_(std::move(stop_tokens)),
       capacity_(capacity),
+      places_(std::move(places)),
       dilation_(dilation),
       closed_(options.source == nullptr) {
   for (const planner::InferenceRequest& request : options.requests)
@@ -72,7 +74,8 @@ void RequestServing::run(Clock::time_point begin, const ServingHands& hands) {
                                              const auto found = requests_.find(request);
                                              return found == requests_.end() || found->second->over;
                                            },
-                                       .shares_prefixes = options_->shares_prefixes});
+                                       .shares_prefixes = options_->shares_prefixes,
+                                       .places = places_});
   scheduler_ = &scheduler;
   hands_ = &hands;
   static_cast<void>(receive());

@@ -50,9 +50,10 @@ struct ServingHands {
 class RequestServing {
  public:
   // `options` outlives this. `stop_tokens` end a request unless it ignores them; every step keeps
-  // within `capacity`; emulated time passes `dilation` times more slowly.
+  // within `capacity`; emulated time passes `dilation` times more slowly. `places`: of the plan.
   RequestServing(const ServeOptions& options, std::vector<std::int64_t> stop_tokens,
-                 const planner::Capacity& capacity, double dilation);
+                 const planner::Capacity& capacity, double dilation,
+                 planner::CachePlaces places = {});
 
   // Steps as the scheduler makes them, until every request has ended and the source, if there is
   // one, has closed; arrivals count from `begin`.
@@ -118,6 +119,7 @@ class RequestServing {
   const ServeOptions* options_;
   std::vector<std::int64_t> stop_tokens_;
   planner::Capacity capacity_;
+  planner::CachePlaces places_;
   double dilation_;
   std::int64_t begin_ns_ = 0;
   std::size_t added_ = 0;                                     // number of requests so far

@@ -190,6 +190,7 @@ void read(Reader& r, Peers& m) {
 }
 
 constexpr auto kSegmentBytes = static_cast<std::size_t>(model::kAnnouncedSegmentBytes);
+constexpr auto kPlaceBytes = static_cast<std::size_t>(model::kAnnouncedPlaceBytes);
 constexpr auto kCacheOpBytes = static_cast<std::size_t>(model::kAnnouncedCacheOpBytes);
 
 void write(Writer& w, const StepBegin& m) {
@@ -213,6 +214,10 @@ void write(Writer& w, const StepBegin& m) {
   }
   w.u32(static_cast<std::uint32_t>(m.tokens.size()));
   for (const std::int32_t token : m.tokens) w.i32(token);
+  for (const model::Place& place : m.batch.places) {
+    w.i32(place.owner);
+    w.i32(place.dealt);
+  }
 }
 void read(Reader& r, StepBegin& m) {
   m.step = r.natural("step");
@@ -258,6 +263,15 @@ void read(Reader& r, StepBegin& m) {
   }
   m.tokens.reserve(tokens);
   for (std::size_t i = 0; i < tokens; ++i) m.tokens.push_back(r.natural("token"));
+  if (r.at_end()) return;
+  m.batch.places.reserve(segments);
+  for (std::size_t i = 0; i < segments; ++i) {
+    model::Place& place = m.batch.places.emplace_back();
+    place.owner = r.natural("owner");
+    place.dealt = r.natural("dealt positions");
+    if (static_cast<std::size_t>(place.owner) >= kMaxDevices)
+      r.fail("owner", std::to_string(place.owner), "below " + std::to_string(kMaxDevices));
+  }
 }
 
 void write(Writer& w, const Abort& m) {
@@ -292,7 +306,8 @@ constexpr std::array<TypeInfo, std::variant_size_v<Message>> kTypes{{
     {"WeightChunk", kMaxChunkBytes},
     {"Ready", 0},
     {"Peers", kMaxDevices*(kMaxAddressBytes + 4) + 4},
-    {"StepBegin", kMaxSegments* kSegmentBytes + kMaxCacheOps* kCacheOpBytes + kMaxTokens * 4 + 16},
+    {"StepBegin", kMaxSegments*(kSegmentBytes + kPlaceBytes) + kMaxCacheOps* kCacheOpBytes +
+                      kMaxTokens * 4 + 16},
     {"Heartbeat", 32},
     {"Abort", kMaxReasonBytes + 16},
     {"Report", kMaxChunkBytes + 16},

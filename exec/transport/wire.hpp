@@ -23,7 +23,7 @@
 
 namespace tandem::exec {
 
-inline constexpr std::uint32_t kWireVersion = 9;
+inline constexpr std::uint32_t kWireVersion = 10;
 
 inline constexpr std::size_t kMaxPlanBytes = model::limits::kPlanBytes;
 inline constexpr std::size_t kMaxOptionsBytes = std::size_t{64} << 10;
@@ -103,7 +103,8 @@ struct Peers {                           // by device; empty: it does not listen
   std::vector<std::string> addresses{};  // host:port
   bool operator==(const Peers&) const = default;
 };
-// An announcement; its frame has model::announcement_bytes.
+// An announcement; its frame has model::announcement_bytes. Places of segments are its last fields,
+// if the batch has any.
 struct StepBegin {
   std::int32_t step = 0;
   model::Batch batch{};

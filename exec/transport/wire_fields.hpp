@@ -121,6 +121,7 @@ class Reader {
     bytes_ = bytes_.subspan(size);
     return taken;
   }
+  [[nodiscard]] bool at_end() const { return bytes_.empty(); }
   void end() const {
     if (!bytes_.empty()) fail("length", std::to_string(bytes_.size()) + " bytes left over", "none");
   }

@@ -72,7 +72,8 @@ class Followed {
 Task announcement(DeviceIndex master, DeviceIndex device, std::int64_t bytes) {
   constexpr auto kElement = static_cast<std::int64_t>(kElementBytes);
   static_assert(kAnnouncementBytes % kElement == 0 && kAnnouncedSegmentBytes % kElement == 0 &&
-                kAnnouncedCacheOpBytes % kElement == 0 && kAnnouncedTokenBytes % kElement == 0);
+                kAnnouncedPlaceBytes % kElement == 0 && kAnnouncedCacheOpBytes % kElement == 0 &&
+                kAnnouncedTokenBytes % kElement == 0);
   return transfer_task({.device = master,
                         .rows = {0, 1},
                         .columns = {0, static_cast<std::int32_t>(bytes / kElement)}},
@@ -84,6 +85,7 @@ Task announcement(DeviceIndex master, DeviceIndex device, std::int64_t bytes) {
 std::int64_t announcement_bytes(const Batch& batch, std::int64_t tokens) {
   return kAnnouncementBytes +
          kAnnouncedSegmentBytes * static_cast<std::int64_t>(batch.segments.size()) +
+         kAnnouncedPlaceBytes * static_cast<std::int64_t>(batch.places.size()) +
          kAnnouncedCacheOpBytes * static_cast<std::int64_t>(batch.cache.size()) +
          kAnnouncedTokenBytes * tokens;
 }

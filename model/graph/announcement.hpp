@@ -17,6 +17,7 @@ namespace tandem::model {
 // Bytes of a StepBegin, frame included: a frame of 8, the step, three counts, and these.
 inline constexpr std::int64_t kAnnouncementBytes = 24;
 inline constexpr std::int64_t kAnnouncedSegmentBytes = 16;
+inline constexpr std::int64_t kAnnouncedPlaceBytes = 8;  // of a segment, where batches have them
 inline constexpr std::int64_t kAnnouncedCacheOpBytes = 16;
 inline constexpr std::int64_t kAnnouncedTokenBytes = 4;
 // `tokens`: the number of rows whose tokens the message carries; only embedding devices need them.

@@ -90,6 +90,15 @@ std::int32_t Batch::rows() const {
   return static_cast<std::int32_t>(rows);
 }
 
+std::int64_t Batch::sequences() const {
+  if (places.empty()) return std::ssize(segments);
+  std::vector<std::int32_t> all;
+  all.reserve(segments.size());
+  for (const Segment& segment : segments) all.push_back(segment.sequence);
+  std::ranges::sort(all);
+  return std::ssize(all) - std::ssize(std::ranges::unique(all));
+}
+
 namespace {
 
 std::shared_ptr<const char> fresh_structure() { return std::make_shared<const char>('\0'); }
@@ -138,6 +147,8 @@ TaskGraph::TaskGraph(Batch batch, WireFormat wire)
             "segment: sampled rows are some of its rows");
     check_past(segment.past, segment.rows);
   }
+  require(batch_.places.empty() || batch_.places.size() == batch_.segments.size(),
+          "batch: a place for each segment");
   check_cache(batch_.cache);
   rows_ = batch_.rows();
 }
@@ -240,9 +251,10 @@ std::span<const BufferDeclaration> TaskGraph::declared(DeviceIndex device) const
 
 std::size_t TaskGraph::allocated_bytes() const {
   const auto bytes = [](const auto& list) { return list.capacity() * sizeof(list[0]); };
-  std::size_t all = bytes(batch_.segments) + bytes(batch_.cache) + bytes(tasks_) +
-                    bytes(dependencies_) + bytes(first_dependency_) + bytes(events_) +
-                    bytes(awaited_events_) + bytes(first_awaited_event_) + bytes(declared_);
+  std::size_t all = bytes(batch_.segments) + bytes(batch_.cache) + bytes(batch_.places) +
+                    bytes(tasks_) + bytes(dependencies_) + bytes(first_dependency_) +
+                    bytes(events_) + bytes(awaited_events_) + bytes(first_awaited_event_) +
+                    bytes(declared_);
   for (const std::vector<BufferDeclaration>& of_device : declared_) all += bytes(of_device);
   return all;
 }
@@ -259,7 +271,8 @@ void TaskGraph::advance(const Batch& batch) {
   require(std::ranges::equal(batch.segments, batch_.segments,
                              [](const Segment& a, const Segment& b) {
                                return a.rows == b.rows && a.sampled == b.sampled;
-                             }),
+                             }) &&
+              batch.places == batch_.places,
           "advance: a batch of another structure");
   for (const Segment& segment : batch.segments) check_past(segment.past, segment.rows);
   batch_ = batch;

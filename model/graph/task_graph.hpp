@@ -127,12 +127,25 @@ struct CacheOp {
   bool operator==(const CacheOp&) const = default;
 };
 
+// Where rows of a step are, if a scheduler chooses the devices of each sequence's cache
+// (planner/strategy/common/positions.hpp).
+struct Place {
+  DeviceIndex owner = 0;  // the device that computes and caches them
+  // The positions by which the sequence's cache is dealt out to devices; 0: the owner has it all.
+  std::int32_t dealt = 0;
+  bool operator==(const Place&) const = default;
+};
+
 // Rows continue their sequence: `past` is its length after the operations in `cache`. A sequence
 // that starts over is freed first.
 struct Batch {
   std::vector<Segment> segments{};
   std::vector<CacheOp> cache{};  // in this order
+  // Of each segment; none: the strategy alone determines devices. A sequence then has a segment for
+  // each owner of its rows.
+  std::vector<Place> places{};
   [[nodiscard]] std::int32_t rows() const;
+  [[nodiscard]] std::int64_t sequences() const;  // different ones
   bool operator==(const Batch&) const = default;
 };
 
@@ -202,8 +215,8 @@ struct Task {
 [[nodiscard]] std::int64_t payload_bytes(const Task& transfer);
 
 // The tasks of one step of all devices. A strategy's lowering builds a graph once for a batch's
-// structure (its segments' rows and sampled rows); the same graph serves every later step of that
-// structure through `advance`.
+// structure (its segments' rows, sampled rows and places); the same graph serves every later step
+// of that structure through `advance`.
 class TaskGraph {
  public:
   // Throws logic_error unless every segment has at least one row, a past of at least 0 and no more
@@ -266,7 +279,7 @@ class TaskGraph {
   // constructor does.
   void advance(std::span<const std::int32_t> past, std::vector<CacheOp> cache = {});
   // Makes this the graph of a later step of other sequences: replaces the whole batch. Throws
-  // logic_error unless `batch` has the same segments by rows and sampled rows.
+  // logic_error unless `batch` has the same segments by rows, sampled rows and places.
   void advance(const Batch& batch);
 
   // Identifies everything but `past` and `cache`: equal pointers mean equal tasks, dependencies and

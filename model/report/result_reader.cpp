@@ -266,7 +266,12 @@ ScheduledStep read_step(const JsonValue& json) {
   if (count == 0) segments.fail("at least one segment");
   for (std::size_t i = 0; i < count; ++i) {
     const JsonValue segment = segments.at(i);
-    if (segment.size(4) != 4) segment.fail("[sequence, past, rows, sampled]");
+    const std::size_t fields = segment.size(6);
+    const bool placed = fields == 6;
+    if ((fields != 4 && !placed) || (i > 0 && placed == step.batch.places.empty()))
+      segment.fail(
+          "[sequence, past, rows, sampled], all of them with owner and dealt positions, "
+          "or none");
     const auto number = [&](std::size_t at, std::int64_t least) {
       return static_cast<std::int32_t>(segment.at(at).integer(least, std::int64_t{1} << 30));
     };
@@ -276,6 +281,7 @@ ScheduledStep read_step(const JsonValue& json) {
                                    .sampled = number(3, 0)});
     if (step.batch.segments.back().sampled > step.batch.segments.back().rows)
       segment.fail("no more sampled rows than rows");
+    if (placed) step.batch.places.push_back({.owner = number(4, 0), .dealt = number(5, 0)});
   }
   if (const auto cache = json.find("cache")) {
     const std::size_t operations = cache->size(kMaxItems);

@@ -99,10 +99,23 @@ std::vector<model::Batch> batches_of_split_head(const Plan& plan, const model::E
   return batches;
 }
 
+// Where schedulers place sequences, each of `batches` at each device. One sequence may also be
+// unplaced, as in a warm-up.
+std::vector<model::Batch> placed_batches(const Plan& plan, std::vector<model::Batch> batches) {
+  const Strategy& strategy = find_strategy(plan.strategy);
+  if (strategy.placed == nullptr || plan.capacity.sequences == 0) return batches;
+  std::vector<model::Batch> all;
+  for (model::Batch& batch : batches) {
+    for (model::Batch& placed : strategy.placed(plan, batch)) all.push_back(std::move(placed));
+    if (batch.segments.size() == 1) all.push_back(std::move(batch));
+  }
+  return all;
+}
+
 std::vector<model::TaskGraph> largest_graphs(const Plan& plan, const model::Extents& extents) {
   const Strategy& strategy = find_strategy(plan.strategy);
   std::vector<model::TaskGraph> graphs;
-  for (const model::Batch& batch : largest_batches(plan, extents))
+  for (const model::Batch& batch : placed_batches(plan, largest_batches(plan, extents)))
     graphs.push_back(strategy.lower(plan, batch));
   return graphs;
 }
@@ -143,8 +156,12 @@ std::vector<model::DeviceStorage> storage_of(const Plan& plan, const model::Exte
 }
 
 std::vector<model::MemoryUse> predicted_memory(const Plan& plan, const model::Extents& extents) {
-  const std::vector<model::TaskGraph> graphs = largest_graphs(plan, extents);
+  std::vector<model::TaskGraph> graphs = largest_graphs(plan, extents);
   const std::vector<model::DeviceStorage> storage = storage_of(plan, extents, graphs);
+  if (graphs.size() > 2) {  // of placed batches; a session keeps as many as `extents` has
+    std::ranges::sort(graphs, std::ranges::greater{}, &model::TaskGraph::allocated_bytes);
+    graphs.erase(graphs.begin() + 2, graphs.end());
+  }
   std::vector<SessionLoad> loads;
   if (std::ranges::any_of(plan.profiles, [](const auto& one) { return one.program_bytes > 0.0; }))
     loads = session_loads(plan, graphs, storage, extents);
@@ -234,7 +251,7 @@ std::vector<double> most_records(const Plan& plan, const Capacity& capacity, std
       static_cast<std::int32_t>(std::max<std::int64_t>(2, capacity.rows - 2 * (sequences - 1)));
   batches.push_back(std::move(prompts));
   std::vector<double> most(plan.devices.size(), 0.0);
-  for (const model::Batch& batch : batches) {
+  for (const model::Batch& batch : placed_batches(plan, std::move(batches))) {
     const std::vector<double> bytes =
         model::record_bytes(strategy.lower(plan, batch), plan.devices.size());
     for (std::size_t d = 0; d < most.size(); ++d)

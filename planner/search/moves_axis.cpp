@@ -10,7 +10,9 @@ namespace {
 bool moves_open(const Draft& draft) {
   const Request& request = draft.request;
   const Sharding& sharding = find_strategy(request.strategy).sharding;
+  // Where several requests are served, only queries move.
   return request.open_axes.moves && request.workload.steps() > 1 &&
+         request.capacity.sequences == 0 &&
          (sharding.splits_positions() || (sharding.measures_losses() && request.sparse));
 }
 

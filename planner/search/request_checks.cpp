@@ -32,6 +32,10 @@ void check_token_ffn(const Request& request, const Strategy& strategy) {
     throw Error("FFN of new tokens: shared out with strategy '" + request.strategy +
                 "', expected " + strategies_that(&Sharding::shares_token_ffn));
   }
+  if (request.token_ffn == TokenFfn::shared && request.capacity.sequences > 0)
+    throw Error(
+        "FFN of new tokens: shared out among devices with several requests, expected each token's "
+        "owner alone; give '--decode-ffn owner', or plan for one request");
   if (request.workload.steps() < 2)
     throw Error(
         "FFN of new tokens: fewer than 2 new tokens, so nothing is computed after the prompt; "

@@ -92,7 +92,12 @@ std::string shortage(const Plan& plan) {
   return lines + "remedy: the FFN at a token's owner (--decode-ffn owner), or more memory";
 }
 
-bool tokens_ffn_open(const Draft& draft) { return draft.request.token_ffn != TokenFfn::owner; }
+// Of several requests each token's owner computes it alone.
+bool tokens_ffn_open(const Draft& draft) {
+  const Request& request = draft.request;
+  return request.token_ffn == TokenFfn::shared ||
+         (request.token_ffn == TokenFfn::automatic && request.capacity.sequences == 0);
+}
 
 void walk_tokens_ffn(const Draft& draft, Alternatives& all) {
   Draft next = draft;

@@ -55,12 +55,12 @@ struct Considered {
 double seconds_of(const Plan& plan, const Considered& considered, const Policy& policy,
                   std::int64_t chunk, const Capacity& capacity) {
   count_evaluation();
-  RequestScheduler scheduler(
-      considered.requests, policy,
-      {.chunk = chunk,
-       .capacity = capacity,
-       .shares_prefixes = states_prefixes(considered.requests) &&
-                          prefix_refusal(plan, considered.requests).empty()});
+  RequestScheduler scheduler(considered.requests, policy,
+                             {.chunk = chunk,
+                              .capacity = capacity,
+                              .shares_prefixes = states_prefixes(considered.requests) &&
+                                                 prefix_refusal(plan, considered.requests).empty(),
+                              .places = CachePlaces(plan)});
   GraphCache graphs(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   model::evaluate_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);

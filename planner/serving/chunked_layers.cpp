@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "planner/partition/search_effort.hpp"
 #include "planner/search/moved_layers.hpp"
@@ -75,8 +76,10 @@ class LayerSearch {
   using Layers = std::vector<std::int64_t>;
 
   static Layers layers_of(const Plan& plan) {
+    const std::vector<Stage> all = stages(plan);
     Layers layers;
-    for (const Stage& stage : stages(plan)) layers.push_back(stage.layers.size());
+    layers.reserve(all.size());
+    for (const Stage& stage : all) layers.push_back(stage.layers.size());
     return layers;
   }
 

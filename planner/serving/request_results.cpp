@@ -60,16 +60,16 @@ std::vector<model::RequestResult> request_results(std::span<const InferenceReque
     const InferenceRequest& request = requests[r];
     const Times& own = times[r];
     const double first = own.samples.empty() ? own.end : own.samples.front();
-    std::vector<double> times;
-    times.reserve(own.samples.size());
-    for (const double sample : own.samples) times.push_back(sample - request.arrival_s);
+    std::vector<double> token_times;
+    token_times.reserve(own.samples.size());
+    for (const double sample : own.samples) token_times.push_back(sample - request.arrival_s);
     results.push_back({.id = request.id,
                        .arrival_s = request.arrival_s,
                        .queueing_s = std::max(0.0, own.begin - request.arrival_s),
                        .ttft_s = first - request.arrival_s,
                        .end_s = own.samples.empty() ? own.end : own.samples.back(),
                        .token_latency = model::latency_stats(own.gaps()),
-                       .token_times_s = std::move(times),
+                       .token_times_s = std::move(token_times),
                        .cached_tokens = own.cached,
                        .tokens = {}});
   }
@@ -177,9 +177,11 @@ void free_ended(std::vector<model::ScheduledStep>& schedule, std::size_t request
     for (; known < step.ended; ++known) {
       for (const model::Segment& segment :
            schedule[static_cast<std::size_t>(known)].batch.segments) {
-        if (last[static_cast<std::size_t>(segment.sequence)] == known)
-          step.batch.cache.push_back(
-              {.kind = model::CacheOpKind::free, .sequence = segment.sequence});
+        std::int32_t& last_step = last[static_cast<std::size_t>(segment.sequence)];
+        if (last_step != known) continue;
+        step.batch.cache.push_back(
+            {.kind = model::CacheOpKind::free, .sequence = segment.sequence});
+        last_step = -1;  // of several segments
       }
     }
   }
@@ -216,7 +218,8 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
     std::vector<bool> seen(requests.size());
     for (const model::Segment& segment : schedule[s].batch.segments) {
       const auto r = static_cast<std::size_t>(segment.sequence);
-      const bool known = r < requests.size() && !seen[r];
+      // Of a placed batch each owner of its rows has a segment.
+      const bool known = r < requests.size() && (!seen[r] || !schedule[s].batch.places.empty());
       if (!known || segment.past != read[r] || read[r] + segment.rows > model.max_context) {
         throw Error(source + ": field 'schedule[" + std::to_string(s) + "]' has " +
                     std::to_string(segment.rows) + " rows of sequence " +
@@ -310,7 +313,7 @@ void check_schedule(std::span<const model::ScheduledStep> schedule, const Capaci
                   ", for which the plan reserves memory; give the result of a run of this plan");
     };
     within("rows", step.batch.rows(), capacity.rows);
-    within("sequences", std::ssize(step.batch.segments), capacity.sequences);
+    within("sequences", step.batch.sequences(), capacity.sequences);
     within("positions in the cache", cached.next(step), reserved_positions(capacity.positions));
     within("steps in flight", static_cast<std::int64_t>(s) + 1 - step.ended,
            std::max<std::int64_t>(1, capacity.steps));

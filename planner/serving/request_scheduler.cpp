@@ -53,6 +53,10 @@ RequestScheduler::RequestScheduler(std::vector<InferenceRequest> requests, const
 
 std::size_t RequestScheduler::join(InferenceRequest request) {
   check_capacity({&request, 1}, options_.chunk, options_.capacity);
+  if (!options_.places.fits_alone(request.positions()))
+    throw Error("request '" + request.id + "': needs " + std::to_string(request.positions()) +
+                " positions in the cache, for which no devices of the plan have memory; plan again "
+                "for requests of these lengths");
   require(request.arrival_s >= last_arrival_, "RequestScheduler: requests by arrival");
   last_arrival_ = request.arrival_s;
   arrivals_.push_back(request.arrival_s);
@@ -150,6 +154,7 @@ void RequestScheduler::release(std::size_t place) {
   const Progress& progress = active_[place];
   cache_.end(static_cast<std::int32_t>(progress.number),
              contents(progress.number, *progress.of, progress.read));
+  options_.places.release(static_cast<std::int32_t>(progress.number));
   requests_.erase(progress.number);
   active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(place));
 }
@@ -169,8 +174,10 @@ std::size_t RequestScheduler::room() {
       std::min({options_.capacity.sequences, steps_of(options_.capacity) * most_in_a_step(),
                 kMostSequences});
   std::size_t count = 0;
+  CachePlaces places = options_.places;
   for (std::size_t i = first_waiting_; i < waiting_.size(); ++i, ++count) {
     const Joined& joined = requests_.at(waiting_[i]);
+    if (!places.take(static_cast<std::int32_t>(waiting_[i]), joined.request.positions())) break;
     positions += cache_.needs(joined.request.positions(),
                               contents(waiting_[i], joined, joined.request.prompt_tokens));
     if (++sequences > most || positions > options_.capacity.positions) break;
@@ -201,6 +208,9 @@ double RequestScheduler::admit(double now) {
     active_.push_back({.number = number, .of = &joined, .since = waits_++});
     cache_.admit(static_cast<std::int32_t>(number), joined.request.positions(),
                  contents(number, joined, joined.request.prompt_tokens));
+    const bool placed =
+        options_.places.take(static_cast<std::int32_t>(number), joined.request.positions());
+    require(placed, "RequestScheduler: a place for an admitted request");
   }
   // Requests that have arrived and were not admitted wait for others to end.
   const auto next = std::ranges::upper_bound(arrivals_, now);
@@ -258,6 +268,7 @@ model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
   }
   require(!batch.segments.empty(), "RequestScheduler: a step without rows");
   batch.cache = cache_.enter(batch.segments);
+  options_.places.place(batch);
   return batch;
 }
 

@@ -13,6 +13,7 @@
 
 #include "model/graph/scheduler.hpp"
 #include "planner/plan/inference_request.hpp"
+#include "planner/serving/cache_places.hpp"
 #include "planner/serving/policy/policy.hpp"
 #include "planner/serving/request_capacity.hpp"
 #include "planner/serving/sequence_cache.hpp"
@@ -29,6 +30,8 @@ struct ServingOptions {
   std::function<bool(std::size_t request, std::int32_t token)> ends{};
   // Whether requests share the caches of common prefixes, over time, too (prefix_sharing.hpp).
   bool shares_prefixes = false;
+  // Devices of the sequences' caches, where requests are admitted as each has room.
+  CachePlaces places{};
 };
 
 // Throws Error for the first of `requests` that alone exceeds `capacity`, with prompts in chunks of

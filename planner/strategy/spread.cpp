@@ -24,7 +24,11 @@
 // Where devices have columns of the FFN of new tokens (planner/search/token_ffn.hpp), a token's
 // owner sends them the residual stream after attention and gets the sum of what they compute,
 // instead of computing the FFN alone: with M of them beside it, M (h e + h e') bytes a layer, e' of
-// a sum. One sequence at a time, whose prompt has the plan's length; weights do not stream.
+// a sum. Weights do not stream.
+// One request has the plan's prompt, and its parts. Of many, a scheduler places each sequence
+// (model::Place): on one device, whose rows ask nobody, or dealt out. A device computes the
+// products of all its rows of a step at once, of whichever sequences; each dealt sequence's rows
+// attend apart. Then only queries move.
 
 #include <algorithm>
 #include <limits>
@@ -38,6 +42,7 @@
 #include "planner/strategy/common/cover.hpp"
 #include "planner/strategy/common/head.hpp"
 #include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/placed_rows.hpp"
 #include "planner/strategy/common/positions.hpp"
 #include "planner/strategy/common/rows.hpp"
 #include "planner/strategy/common/spread_attention.hpp"
@@ -77,8 +82,9 @@ const model::Share& share_of(const Plan& plan, DeviceIndex device) {
 
 bool migrates(const Plan& plan) { return plan.decode_moves == DecodeMoves::keys_once; }
 
-// Returns the blocks of the plan's longest sequence on a device with these positions of the prompt.
+// Returns the blocks of the plan's sequences on a device with these positions of the prompt.
 std::int64_t blocks_of(const Plan& plan, Range positions) {
+  if (places_sequences(plan)) return served_blocks(plan, positions);
   if (positions.empty()) return 1;  // 0 would be those of all positions
   const bool last = positions.end == plan.workload.prompt_tokens;
   const std::int64_t end = last ? plan.workload.positions() : positions.end;
@@ -115,9 +121,10 @@ std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex devi
 
 class Lowering {
  public:
-  // `rows`: of the batch, by part; the first of them is at position `first` or later.
+  // `rows`: of the batch, by part; if it is not placed, the first of them is at position `first` or
+  // later.
   Lowering(const Plan& plan, const model::Batch& batch, const std::vector<PositionPart>& parts,
-           const std::vector<Range>& rows, std::int64_t first, bool prompt)
+           const std::vector<PlacedRows>& rows, std::int64_t first, bool prompt)
       : plan_(&plan),
         graph_(batch, plan.wire),
         first_(first),
@@ -131,8 +138,9 @@ class Lowering {
                         .tasks = {graph_, plan.model, parts[i].device},
                         .keys = parts[i].positions,
                         .columns = share_of(plan, parts[i].device).part.columns,
-                        .rows = rows[i],
-                        .wanted = wanted_within(wanted, rows[i])});
+                        .placed = rows[i],
+                        .rows = rows[i].rows,
+                        .wanted = wanted_within(wanted, rows[i].rows)});
     }
   }
   Lowering(const Lowering&) = delete;
@@ -162,13 +170,14 @@ class Lowering {
     DeviceTasks tasks;
     Range keys;     // positions, which it keeps
     Range columns;  // of the FFN of new tokens, where that is shared out
+    PlacedRows placed;
     Range rows;
     Range wanted;           // by the result, of its rows
     Range active{};         // that attend: in the last layer those wanted
     TaskIndex stream = -1;  // that wrote its rows of hidden
     TaskIndex projected = -1;
-    TaskIndex attended = -1;  // its rows, so far
-    TaskIndex asked = -1;     // for its keys and values, where those move
+    TaskIndex asked = -1;               // for its keys and values, where those move
+    std::vector<TaskIndex> attended{};  // its rows, so far
   };
   [[nodiscard]] bool is_causal() const {
     return plan_->model.architecture().mask == model::Mask::causal;
@@ -209,23 +218,35 @@ class Lowering {
     }
   }
 
+  // What the rows of a part attend to.
+  [[nodiscard]] std::vector<SpreadRows> asking(const Part& part, std::int64_t window) const {
+    if (!graph_.batch().places.empty())
+      return attended_rows(part.placed, part.device, part.active, window, part.projected);
+    SpreadRows rows{
+        .device = part.device, .keys = {{part.active, part.keys}}, .projected = part.projected};
+    for (const Part& other : parts_) {
+      if (sees(part, other, window))
+        rows.others.push_back({other.device, part.active, {{part.active, other.keys}}});
+    }
+    return {std::move(rows)};
+  }
+
   void attention(std::int32_t layer) {
     const std::int64_t window = plan_->model.window_of(layer);
-    std::vector<SpreadRows> asking;
+    std::vector<SpreadRows> all;
     std::vector<Part*> owners;
     for (Part& part : parts_) {
+      part.attended.clear();
       if (part.active.empty()) continue;
-      owners.push_back(&part);
-      asking.push_back({.device = part.device,
-                        .rows = part.active,
-                        .keys = part.keys,
-                        .projected = part.projected});
-      for (const Part& other : parts_) {
-        if (sees(part, other, window)) asking.back().others.push_back({other.device, other.keys});
+      for (SpreadRows& rows : asking(part, window)) {
+        all.push_back(std::move(rows));
+        owners.push_back(&part);
       }
     }
-    const std::vector<TaskIndex> attended = attend_spread(graph_, plan_->model, layer, asking);
-    for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->attended = attended[i];
+    const std::vector<std::vector<TaskIndex>> attended =
+        attend_spread(graph_, plan_->model, layer, all);
+    for (std::size_t i = 0; i < owners.size(); ++i)
+      owners[i]->attended.insert(owners[i]->attended.end(), attended[i].begin(), attended[i].end());
   }
 
   // A new token's owner requests the others' keys and values of this layer, part by part, as soon
@@ -265,18 +286,18 @@ class Lowering {
                                      .output = of_remote_kv ? arriving(kAttention) : kAttention}),
           {after, owner.projected});
     };
-    owner.attended = attends(owner.keys, false, owner.projected);
+    TaskIndex attended = attends(owner.keys, false, owner.projected);
     for (std::size_t i = 0; i < others.size(); ++i) {
       const TaskIndex made = attends(seen(owner, *others[i], window), true, arrivals[i]);
-      owner.attended =
-          graph_.add(model::merge_task(heads, arriving(kAttention)), {owner.attended, made, made});
+      attended = graph_.add(model::merge_task(heads, arriving(kAttention)), {attended, made, made});
     }
+    owner.attended = {attended};
     if (layer + 1 == plan_->model.layers) return;
     std::vector<Part*> next;
     for (Part& part : parts_) {
       if (sees(owner, part, plan_->model.window_of(layer + 1))) next.push_back(&part);
     }
-    ask(next, owner.attended, layer);
+    ask(next, attended, layer);
   }
 
   void ask(const std::vector<Part*>& others, TaskIndex after, std::int32_t layer) {
@@ -371,21 +392,16 @@ class Lowering {
   std::vector<Part> parts_;
 };
 
-void refuse_serving(const Plan& plan) {
-  if (plan.capacity.sequences == 0) return;
-  throw Error("plan: capacity: " + std::to_string(plan.capacity.sequences) +
-              " sequences with strategy 'spread': expected one request, whose prompt is what "
-              "caches are parted by; leave out '--workload', or plan with strategy 'csps'");
-}
-
-model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
-  refuse_serving(plan);
-  require(!batch.segments.empty(), "spread: a batch with a sequence");
+// Lowers a batch that the strategy alone determines: one request.
+model::TaskGraph lower_one(const Plan& plan, const model::Batch& batch) {
   std::vector<PositionPart> parts = position_parts(plan);
-  std::vector<Range> rows(parts.size());
+  std::vector<PlacedRows> rows(parts.size());
   const std::int32_t count = batch.rows();
   const bool one = batch.segments.size() == 1;
-  const bool prompt = one && batch.segments[0].past == 0 && count == plan.workload.prompt_tokens;
+  // A plan for several requests is warmed up with other lengths, too.
+  const bool own = count == plan.workload.prompt_tokens;
+  const bool prompt =
+      one && batch.segments[0].past == 0 && (own || (places_sequences(plan) && count > 1));
   if (!prompt && !(one && count == 1)) {
     throw Error("strategy 'spread': a step of " + std::to_string(batch.segments.size()) +
                 " sequences and " + std::to_string(count) +
@@ -393,11 +409,13 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
                 std::to_string(plan.workload.prompt_tokens) +
                 " tokens, or one new token; plan for this, or with another strategy");
   }
+  if (places_sequences(plan))
+    parts = dealt_parts(plan, prompt ? count : plan.workload.prompt_tokens);
   if (prompt) {
     for (std::size_t i = 0; i < parts.size(); ++i)
-      rows[i] = parts[i].positions.intersect({0, count});
+      rows[i].rows = parts[i].positions.intersect({0, count});
   } else {
-    rows.back() = {0, 1};
+    rows.back().rows = {0, 1};
     for (PositionPart& part : parts) {
       if (migrates(plan)) part.positions = &part == &parts.back() ? model::kCausal : Range{};
     }
@@ -405,37 +423,19 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   return Lowering(plan, batch, parts, rows, prompt ? 0 : plan.workload.prompt_tokens, prompt).run();
 }
 
-// Parts of the FFN of new tokens follow one another, if there are any.
-void check_columns(const Plan& plan) {
-  if (!has_column_parts(plan)) return;
-  std::int32_t next = 0;
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    const Range columns = plan.devices[d].share.part.columns;
-    if (columns.empty()) continue;
-    if (columns.begin != next) {
-      fail_share(plan, static_cast<DeviceIndex>(d),
-                 "computes FFN columns " + text(columns) +
-                     " of new tokens: expected them to begin at " + std::to_string(next) +
-                     ", where the device before ends");
-    }
-    next = columns.end;
-  }
-  if (next != plan.model.intermediate) {
-    throw Error("plan: FFN columns that devices compute of new tokens end at " +
-                std::to_string(next) + ": expected all " + std::to_string(plan.model.intermediate) +
-                " of the model; make the plan again with `tandem plan`");
-  }
-  if (plan.workload.steps() < 2) {
-    throw Error(
-        "plan: FFN columns that devices compute of new tokens: expected none with fewer than 2 new "
-        "tokens, as nothing is computed after the prompt; make the plan again with `tandem plan`");
-  }
+model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
+  require(!batch.segments.empty(), "spread: a batch with a sequence");
+  check_placing(plan);
+  if (batch.places.empty()) return lower_one(plan, batch);
+  refuse_many(plan);
+  const std::vector<PositionPart> parts = position_parts(plan);
+  return Lowering(plan, batch, parts, placed_rows(plan, batch, parts), 0, false).run();
 }
 
 void check(const Plan& plan) {
   check_master_ends(plan);
   check_positions(plan);
-  check_columns(plan);
+  check_token_columns(plan);
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     check_whole(plan, static_cast<DeviceIndex>(d));
     if (!plan.devices[d].window.streams()) continue;
@@ -443,7 +443,7 @@ void check(const Plan& plan) {
                 "' streams its weights with strategy 'spread': expected all of them in memory; "
                 "make the plan again with `tandem plan`");
   }
-  refuse_serving(plan);
+  check_placing(plan);
   constexpr std::int64_t kMost = 32767 * model::kCacheBlock;
   if (plan.workload.positions() > kMost) {
     throw Error("plan: " + std::to_string(plan.workload.positions()) +
@@ -465,14 +465,6 @@ void check_own_lengths(const Plan& plan, const Workload& workload) {
               std::to_string(workload.new_tokens) + "'");
 }
 
-// Batches of schedulers of many requests do not record how the sequences' prompts were split, and a
-// prompt of one token looks like a new one.
-void refuse_served(const Plan& /*plan*/) {
-  throw Error(
-      "strategy 'spread': many requests, a server or a chat, expected the one request of the plan; "
-      "leave out '--workload' or '--samples', or plan with another strategy, such as 'csps'");
-}
-
 }  // namespace
 
 Strategy spread_strategy() {
@@ -487,7 +479,8 @@ Strategy spread_strategy() {
           .check = check,
           .buffers = buffers,
           .lengths = check_own_lengths,
-          .serves_many = refuse_served};
+          .serves_many = refuse_many,
+          .placed = placed_at_each};
 }
 
 }  // namespace tandem::planner

@@ -26,13 +26,15 @@ enum class Content : std::uint64_t {
 };
 
 static_assert(std::is_trivially_copyable_v<model::Segment> &&
+              std::is_trivially_copyable_v<model::Place> &&
               std::is_trivially_copyable_v<model::CacheOp>);
 
-// The head of a step's frame; segments and cache operations follow.
+// The head of a step's frame; segments, cache operations and places follow.
 struct StepHead {
   double not_before_s = 0.0;
   std::uint64_t segments = 0;
   std::uint64_t cache = 0;
+  std::uint64_t places = 0;
   std::int32_t ended = 0;
 };
 
@@ -129,12 +131,14 @@ void FrameWriter::add(const model::ScheduledStep& step) {
   const StepHead head{.not_before_s = step.not_before_s,
                       .segments = step.batch.segments.size(),
                       .cache = step.batch.cache.size(),
+                      .places = step.batch.places.size(),
                       .ended = step.ended};
   std::vector<std::byte> bytes;
   const auto append = [&](Bytes more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
   append(std::as_bytes(std::span(&head, 1)));
   append(std::as_bytes(std::span<const model::Segment>(step.batch.segments)));
   append(std::as_bytes(std::span<const model::CacheOp>(step.batch.cache)));
+  append(std::as_bytes(std::span<const model::Place>(step.batch.places)));
   send_frame(*send_, Content::step, Bytes(bytes));
 }
 
@@ -174,6 +178,7 @@ void read_frame(Bytes frame, SpanBlocks& blocks, const Reader& reader) {
       Bytes rest = bytes.subspan(sizeof(StepHead));
       take(rest, head.segments, step.batch.segments);
       take(rest, head.cache, step.batch.cache);
+      take(rest, head.places, step.batch.places);
       reader.step(step);
       return;
     }

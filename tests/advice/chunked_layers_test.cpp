@@ -44,6 +44,9 @@ model::Cluster cluster_of(const std::vector<Host>& hosts) {
   std::vector<model::Device> devices;
   std::vector<model::Link> links;
   std::vector<model::Edge> edges;
+  devices.reserve(hosts.size());
+  links.reserve(hosts.size());
+  edges.reserve(hosts.size());
   for (const Host& host : hosts) {
     devices.push_back({.name = host.name,
                        .flop_rate = model::FlopsPerSecond{host.flops_per_s},
@@ -158,8 +161,10 @@ TEST_CASE("study/chunked layers: a layer that moves leaves all others where they
     return std::get<planner::Plan>(planner::make_plan(request));
   }();
   const auto layers_of = [](const planner::Plan& one) {
+    const std::vector<planner::Stage> all = planner::stages(one);
     std::vector<std::int64_t> layers;
-    for (const planner::Stage& stage : planner::stages(one)) layers.push_back(stage.layers.size());
+    layers.reserve(all.size());
+    for (const planner::Stage& stage : all) layers.push_back(stage.layers.size());
     return layers;
   };
   REQUIRE(layers_of(plan) == std::vector<std::int64_t>{3, 5, 1});

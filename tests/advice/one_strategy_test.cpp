@@ -54,6 +54,24 @@ Contender planned(const Question& question) {
   return std::get<Contender>(std::move(made));
 }
 
+TEST_CASE("study/one strategy: a long request beside short ones, with all axes open") {
+  Question question = question_for("spread");
+  std::vector<planner::InferenceRequest> requests;
+  for (const std::int64_t prompt : {1500, 60, 60, 60, 60})
+    requests.push_back(
+        {.id = "r" + std::to_string(requests.size()), .prompt_tokens = prompt, .new_tokens = 4});
+  question.prompt = {};
+  question.served =
+      ServedWorkload{.requests = requests, .policy = &planner::find_policy("continuous")};
+  const Contender found = planned(question);
+  CHECK(found.plan.capacity.sequences == 5);
+  CHECK(found.plan.decode_moves == planner::DecodeMoves::queries);
+  CHECK_FALSE(planner::has_column_parts(found.plan));
+  const model::Result result = predict_served_fairly(found.plan, *question.served);
+  REQUIRE(result.requests.size() == 5);
+  for (const model::RequestResult& request : result.requests) CHECK(request.ttft_s > 0.0);
+}
+
 TEST_CASE("study/one strategy: is no slower than the same one that auto lists, on its devices") {
   Question any = question_for("local");
   any.keeps_axes = false;

@@ -70,9 +70,8 @@ Ran executed(const planner::Plan& plan, const std::vector<std::int32_t>& prompt,
 }
 
 // By device, of all steps.
-inline std::vector<double> predicted_bytes(const planner::Plan& plan) {
+inline std::vector<double> predicted_bytes(const planner::Plan& plan, model::Steps& steps) {
   std::vector<double> sent(plan.devices.size());
-  planner::GenerationSteps steps(plan);
   for (std::int32_t i = 0; i < steps.count(); ++i) {
     const model::TaskGraph& graph = steps.graph(i);
     for (const model::Task& task : graph.tasks()) {
@@ -82,6 +81,10 @@ inline std::vector<double> predicted_bytes(const planner::Plan& plan) {
     }
   }
   return sent;
+}
+inline std::vector<double> predicted_bytes(const planner::Plan& plan) {
+  planner::GenerationSteps steps(plan);
+  return predicted_bytes(plan, steps);
 }
 
 }  // namespace tandem::testing

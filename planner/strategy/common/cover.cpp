@@ -6,6 +6,7 @@
 
 #include "model/base/error.hpp"
 #include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -149,6 +150,32 @@ void check_split(const Plan& plan, const std::vector<DeviceIndex>& devices) {
   }
   check_follow(plan, devices, &Share::heads, plan.model.heads, "heads");
   check_follow(plan, devices, &Share::columns, plan.model.intermediate, "FFN columns");
+}
+
+void check_token_columns(const Plan& plan) {
+  if (!has_column_parts(plan)) return;
+  std::int32_t next = 0;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const model::Range columns = plan.devices[d].share.part.columns;
+    if (columns.empty()) continue;
+    if (columns.begin != next) {
+      fail_share(plan, static_cast<model::DeviceIndex>(d),
+                 "computes FFN columns " + text(columns) +
+                     " of new tokens: expected them to begin at " + std::to_string(next) +
+                     ", where the device before ends");
+    }
+    next = columns.end;
+  }
+  if (next != plan.model.intermediate) {
+    throw Error("plan: FFN columns that devices compute of new tokens end at " +
+                std::to_string(next) + ": expected all " + std::to_string(plan.model.intermediate) +
+                " of the model; make the plan again with `tandem plan`");
+  }
+  if (plan.workload.steps() < 2) {
+    throw Error(
+        "plan: FFN columns that devices compute of new tokens: expected none with fewer than 2 new "
+        "tokens, as nothing is computed after the prompt; make the plan again with `tandem plan`");
+  }
 }
 
 }  // namespace tandem::planner

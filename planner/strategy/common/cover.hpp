@@ -25,6 +25,10 @@ void check_whole(const Plan& plan, model::DeviceIndex device);
 // columns.
 void check_split(const Plan& plan, const std::vector<model::DeviceIndex>& devices);
 
+// Throws Error unless the parts of the FFN of new tokens follow one another and cover it, if there
+// are any, and tokens that need them.
+void check_token_columns(const Plan& plan);
+
 // Throws Error about a device's share.
 [[noreturn]] void fail_share(const Plan& plan, model::DeviceIndex device, const std::string& what);
 // "[0, 8)".

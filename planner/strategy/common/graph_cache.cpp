@@ -10,8 +10,11 @@ namespace tandem::planner {
 GraphCache::Structure GraphCache::structure_of(const model::Batch& batch) {
   Structure structure;
   structure.reserve(batch.segments.size());
-  for (const model::Segment& segment : batch.segments)
-    structure.emplace_back(segment.rows, segment.sampled);
+  for (std::size_t i = 0; i < batch.segments.size(); ++i) {
+    const model::Segment& segment = batch.segments[i];
+    const model::Place place = batch.places.empty() ? model::Place{.owner = -1} : batch.places[i];
+    structure.push_back({segment.rows, segment.sampled, place.owner, place.dealt});
+  }
   return structure;
 }
 

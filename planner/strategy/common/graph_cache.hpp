@@ -2,6 +2,7 @@
 
 // Task graphs by the structure of their batch, lowered on first use.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,8 +24,9 @@ class GraphCache : public model::GraphSource {
                       std::function<void(const model::TaskGraph&)> forget = nullptr)
       : plan_(&plan), forget_(std::move(forget)) {}
 
-  // Rows and sampled rows of each segment of a batch.
-  using Structure = std::vector<std::pair<std::int32_t, std::int32_t>>;
+  // Rows, sampled rows, owner and dealt positions of each segment of a batch; without places -1 and
+  // 0.
+  using Structure = std::vector<std::array<std::int32_t, 4>>;
   [[nodiscard]] static Structure structure_of(const model::Batch& batch);
 
   const model::TaskGraph& graph_of(const model::Batch& batch) override;

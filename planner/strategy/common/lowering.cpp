@@ -31,6 +31,9 @@ void declare(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex d,
 }  // namespace
 
 model::TaskGraph Strategy::lower(const Plan& plan, const model::Batch& batch) const {
+  if (placed == nullptr && !batch.places.empty())
+    throw Error("strategy '" + name + "': a step whose rows have places, expected none, as the " +
+                "plan alone determines its devices; give the result of a run of this plan");
   model::TaskGraph graph = tasks(plan, batch);
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const auto device = static_cast<model::DeviceIndex>(d);

@@ -37,6 +37,9 @@ struct Strategy {
   void (*lengths)(const Plan& plan, const Workload& workload) = nullptr;
   // Throws Error unless the plan can serve several requests; null: it can.
   void (*serves_many)(const Plan& plan) = nullptr;
+  // Returns `batch` with all rows at one device, for each device, where schedulers place sequences
+  // (model::Place): together they need the storage of any placed batch. Null: nothing is placed.
+  std::vector<model::Batch> (*placed)(const Plan& plan, const model::Batch& batch) = nullptr;
 
   // Returns the device's declarations, from `buffers` or the default.
   [[nodiscard]] std::vector<model::BufferDeclaration> buffers_of(const Plan& plan,

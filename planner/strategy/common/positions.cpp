@@ -68,6 +68,29 @@ std::vector<PositionPart> position_parts(const Plan& plan) {
   return parts;
 }
 
+std::vector<PositionPart> dealt_parts(const Plan& plan, std::int64_t positions) {
+  std::vector<PositionPart> parts = position_parts(plan);
+  const std::int64_t blocks = model::cache_blocks(positions);
+  std::int64_t before = 0;
+  std::int32_t begin = 0;
+  for (PositionPart& part : parts) {
+    before += plan.devices[static_cast<std::size_t>(part.device)].share.part.positions.size();
+    const std::int64_t end = blocks * before / plan.workload.prompt_tokens * model::kCacheBlock;
+    part.positions = {begin, static_cast<std::int32_t>(end)};
+    begin = part.positions.end;
+  }
+  parts.back().positions.end = model::kCausal.end;
+  return parts;
+}
+
+std::int64_t served_blocks(const Plan& plan, Range kept) {
+  if (kept.empty()) return 1;  // 0 would be those of all positions
+  const std::int64_t all = model::cache_blocks(plan.reserved().positions);
+  const std::int64_t prompt = plan.workload.prompt_tokens;
+  const std::int64_t own = (all * kept.size() + prompt - 1) / prompt;
+  return std::min(all, own + model::cache_blocks(plan.workload.positions()));
+}
+
 void check_positions(const Plan& plan) {
   const std::vector<PositionPart> parts = position_parts(plan);
   std::int32_t next = 0;

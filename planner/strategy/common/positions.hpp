@@ -20,6 +20,19 @@ struct PositionPart {
 };
 // Returns the parts in the order of positions, empty ones first.
 [[nodiscard]] std::vector<PositionPart> position_parts(const Plan& plan);
+
+// Plans that serve several requests (Plan::capacity) deal each sequence's cache out on its own: a
+// scheduler gives a sequence to one device, or deals `positions` of it to all devices with a part
+// of the plan's prompt, in whole blocks in proportion to these parts. Of n blocks, devices i with
+// w_i of the prompt's W positions, in the order of positions:
+//   device i has blocks [floor(n (w_0 + .. + w_(i-1)) / W), floor(n (w_0 + .. + w_i) / W))
+// so each has at most ceil(n w_i / W). The rule depends on the plan and on `positions` alone, so
+// announcements need no parts.
+[[nodiscard]] std::vector<PositionPart> dealt_parts(const Plan& plan, std::int64_t positions);
+// Returns the blocks that a device with `kept` positions of the prompt reserves in such a plan: its
+// proportion of all that the plan reserves, and those of one request of the plan's lengths more, as
+// sequences that lie on one device do not fit exactly.
+[[nodiscard]] std::int64_t served_blocks(const Plan& plan, model::Range kept);
 // Throws Error unless the plan's parts cover the whole prompt in order, the master's last if keys
 // and values move to it once.
 void check_positions(const Plan& plan);

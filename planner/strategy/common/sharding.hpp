@@ -56,8 +56,9 @@ struct Sharding {
   [[nodiscard]] constexpr bool divides_work() const {
     return replicates() && cache == KvCache::by_heads;
   }
-  // Several devices cache a prompt's positions (Share::part). Such a plan serves one request, whose
-  // prompt has the plan's length, with at most the plan's new tokens.
+  // Several devices cache a prompt's positions (Share::part). Such a plan is for one request, whose
+  // prompt has the plan's length, with at most the plan's new tokens; or for several of any lengths
+  // within its capacity, each of which a scheduler places (model::Place).
   [[nodiscard]] constexpr bool splits_positions() const { return cache == KvCache::by_position; }
   // A plan has a partition.
   [[nodiscard]] constexpr bool has_partition() const { return cache != KvCache::at_master; }

@@ -1,6 +1,7 @@
 #include "planner/strategy/common/spread_attention.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/graph/tasks.hpp"
 
@@ -24,62 +25,72 @@ Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
 
 }  // namespace
 
-std::vector<TaskIndex> attend_spread(model::TaskGraph& graph, const model::Transformer& transformer,
-                                     std::int32_t layer, std::span<const SpreadRows> all_rows) {
+std::vector<std::vector<TaskIndex>> attend_spread(model::TaskGraph& graph,
+                                                  const model::Transformer& transformer,
+                                                  std::int32_t layer,
+                                                  std::span<const SpreadRows> all_rows) {
   const std::int64_t width = transformer.heads * transformer.head_dim;
   const auto send = [&](DeviceIndex from, DeviceIndex to, Range rows, std::int64_t columns,
-                        BufferRef input, BufferRef output, TaskIndex after) {
+                        BufferRef input, BufferRef output, std::span<const TaskIndex> after) {
     // Exponentials of a softmax weigh whole parts.
     const auto wire = input.kind == BufferKind::softmax ? model::WireFormat::f32 : graph.wire();
     return graph.add(model::transfer_task(
                          {.device = from, .layer = layer, .rows = rows, .columns = all(columns)},
                          to, input, output, wire),
-                     {after});
+                     after);
   };
-  const auto attend = [&](DeviceIndex device, Range keys, Range rows, bool merged,
+  const auto attend = [&](DeviceIndex device, const std::vector<RowKeys>& keys, bool merged,
                           TaskIndex after) {
-    return graph.add(
-        model::attend_task(
-            {.device = device, .layer = layer, .rows = rows, .columns = all(transformer.heads)},
-            {.keys = keys,
-             .window = static_cast<std::int32_t>(transformer.window_of(layer)),
-             .causal = transformer.architecture().mask == model::Mask::causal,
-             .statistics = merged}),
-        {after});
+    std::vector<TaskIndex> attended;
+    attended.reserve(keys.size());
+    for (const RowKeys& one : keys)
+      attended.push_back(graph.add(
+          model::attend_task({.device = device,
+                              .layer = layer,
+                              .rows = one.rows,
+                              .columns = all(transformer.heads)},
+                             {.keys = one.keys,
+                              .window = static_cast<std::int32_t>(transformer.window_of(layer)),
+                              .causal = transformer.architecture().mask == model::Mask::causal,
+                              .statistics = merged}),
+          {after}));
+    return attended;
   };
-  std::vector<std::vector<TaskIndex>> answers;  // by rows: of the query that was sent, then its
-  answers.reserve(all_rows.size());
+  std::vector<std::vector<TaskIndex>> queries;  // that were sent, by rows
+  queries.reserve(all_rows.size());
   for (const SpreadRows& own : all_rows) {
-    std::vector<TaskIndex>& sent = answers.emplace_back();
+    std::vector<TaskIndex>& sent = queries.emplace_back();
     for (const OtherKeys& other : own.others)
       sent.push_back(
-          send(own.device, other.device, own.rows, width, kQuery, kQuery, own.projected));
+          send(own.device, other.device, other.rows, width, kQuery, kQuery, {&own.projected, 1}));
   }
-  std::vector<TaskIndex> attended;
+  std::vector<std::vector<TaskIndex>> attended;
   attended.reserve(all_rows.size());
   for (const SpreadRows& own : all_rows)
-    attended.push_back(attend(own.device, own.keys, own.rows, !own.others.empty(), own.projected));
+    attended.push_back(attend(own.device, own.keys, !own.others.empty(), own.projected));
   // Devices serve others before they wait for others.
+  std::vector<std::vector<std::vector<TaskIndex>>> answers(all_rows.size());
   for (std::size_t i = 0; i < all_rows.size(); ++i) {
-    for (std::size_t n = 0; n < answers[i].size(); ++n) {
+    for (std::size_t n = 0; n < queries[i].size(); ++n) {
       const OtherKeys& other = all_rows[i].others[n];
-      answers[i][n] = attend(other.device, other.keys, all_rows[i].rows, true, answers[i][n]);
+      answers[i].push_back(attend(other.device, other.keys, true, queries[i][n]));
     }
   }
   for (std::size_t i = 0; i < all_rows.size(); ++i) {
     const SpreadRows& own = all_rows[i];
     for (std::size_t n = 0; n < answers[i].size(); ++n) {
-      const DeviceIndex other = own.others[n].device;
-      const TaskIndex result =
-          send(other, own.device, own.rows, width, kAttention, arriving(kAttention), answers[i][n]);
-      const TaskIndex softmax = send(other, own.device, own.rows, 2 * transformer.heads, kSoftmax,
-                                     arriving(kSoftmax), answers[i][n]);
-      attended[i] = graph.add(model::merge_task({.device = own.device,
-                                                 .layer = layer,
-                                                 .rows = own.rows,
-                                                 .columns = all(transformer.heads)},
-                                                arriving(kAttention)),
-                              {attended[i], result, softmax});
+      const OtherKeys& other = own.others[n];
+      std::vector<TaskIndex> after = std::move(attended[i]);
+      after.push_back(send(other.device, own.device, other.rows, width, kAttention,
+                           arriving(kAttention), answers[i][n]));
+      after.push_back(send(other.device, own.device, other.rows, 2 * transformer.heads, kSoftmax,
+                           arriving(kSoftmax), answers[i][n]));
+      attended[i] = {graph.add(model::merge_task({.device = own.device,
+                                                  .layer = layer,
+                                                  .rows = other.rows,
+                                                  .columns = all(transformer.heads)},
+                                                 arriving(kAttention)),
+                               after)};
     }
   }
   return attended;

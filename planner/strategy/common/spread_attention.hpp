@@ -12,28 +12,34 @@
 
 namespace tandem::planner {
 
-// Another device's keys that rows attend to.
+// Rows, and the positions of their sequences whose keys they may see at one device.
+struct RowKeys {
+  model::Range rows{};
+  model::Range keys{};
+};
+// Another device's keys that rows attend to: `rows` are those of `keys`, adjacent, whose queries
+// travel in one message.
 struct OtherKeys {
   model::DeviceIndex device = 0;
-  model::Range keys{};  // positions
+  model::Range rows{};
+  std::vector<RowKeys> keys{};
 };
-// Rows of one device, which attend to its own keys and to others'.
+// Rows of one device, which attend to its own keys and to others'. Rows of different sequences have
+// different keys.
 struct SpreadRows {
   model::DeviceIndex device = 0;
-  model::Range rows{};
-  model::Range keys{};  // positions, its own
+  std::vector<RowKeys> keys{};  // its own
   std::vector<OtherKeys> others{};
   model::TaskIndex projected = -1;  // their queries, and keys and values
 };
 // Appends a layer's attention for each of `all`: queries travel to the other devices, each device
-// attends over its keys, and results with softmax travel back and are merged. Returns the last task
-// of each.
+// attends over its keys, and results with softmax travel back and are merged. Returns the last
+// tasks of each.
 //   bytes of rows S and another device, H heads of d, e an element: |S| (2 H d e + 8 H)
 // Devices need slot 1 of `attention` and both slots of `softmax`.
-[[nodiscard]] std::vector<model::TaskIndex> attend_spread(model::TaskGraph& graph,
-                                                          const model::Transformer& transformer,
-                                                          std::int32_t layer,
-                                                          std::span<const SpreadRows> all);
+[[nodiscard]] std::vector<std::vector<model::TaskIndex>> attend_spread(
+    model::TaskGraph& graph, const model::Transformer& transformer, std::int32_t layer,
+    std::span<const SpreadRows> all);
 
 // Rows of a prompt, the batch's only sequence, whose keys and values `device` caches.
 struct KeptRows {

@@ -83,17 +83,18 @@ class Lowering {
     const std::vector<Range> parts = sparse_rows(*plan_, length);
     Place& own = places_.back();
     own.rows = own.active = own.wanted = {0, 1};
-    SpreadRows row{
-        .device = own.device, .rows = own.rows, .keys = {alone ? 0 : parts.back().begin, kOpen}};
+    SpreadRows row{.device = own.device,
+                   .keys = {{own.rows, {alone ? 0 : parts.back().begin, kOpen}}}};
     for (std::size_t i = 0; i + 1 < places_.size(); ++i) {
-      if (!alone && !parts[i].empty()) row.others.push_back({places_[i].device, parts[i]});
+      if (!alone && !parts[i].empty())
+        row.others.push_back({places_[i].device, own.rows, {{own.rows, parts[i]}}});
     }
     own.stream = own.tasks.embed();
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
     for (std::int32_t layer = 0; layer < layers; ++layer) {
       project(own, layer);
       row.projected = own.projected;
-      own.attended = attend_spread(graph_, plan_->model, layer, {&row, 1}).front();
+      own.attended = attend_spread(graph_, plan_->model, layer, {&row, 1}).front().front();
       go_on(own, layer);
     }
     finish();

@@ -18,8 +18,10 @@
 #include "exec/weights/random_weights.hpp"
 #include "planner/serving/request_capacity.hpp"
 #include "planner/serving/request_results.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
 #include "planner/strategy/stage_ring.hpp"
 #include "tests/exec/session/session_processes.hpp"
+#include "tests/support/device_runs.hpp"
 #include "tests/support/sampled.hpp"
 #include "tests/support/serial_executor.hpp"
 
@@ -140,6 +142,64 @@ TEST_CASE("exec/session: every policy gives each request the tokens that it gets
         CHECK(
             model::parse_result_json(model::to_json(served.run.result), "result").schedule.size() ==
             served.run.result.schedule.size());
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/session: a cache on several devices beside short requests gives their tokens") {
+  model::Transformer geometry = testing::eight_heads();
+  geometry.max_context = 1024;
+  const Home home(2, 3, geometry);
+  testing::Sampled taken(2);
+  std::mt19937 random(11);
+  const auto request = [&](const char* id, std::int64_t prompt, std::int64_t tokens) {
+    InferenceRequest one{.id = id, .prompt_tokens = prompt, .new_tokens = tokens};
+    for (std::int64_t t = 0; t < prompt; ++t)
+      one.prompt_ids.push_back(std::uniform_int_distribution<std::int32_t>(0, 100)(random));
+    return one;
+  };
+  const std::vector<InferenceRequest> requests{request("long", 410, 9), request("a", 12, 9),
+                                               request("b", 70, 4),     request("c", 5, 12),
+                                               request("next", 380, 5), request("d", 30, 6)};
+  std::vector<std::vector<std::int32_t>> alone;
+  for (const InferenceRequest& one : requests) alone.push_back(home.alone(one));
+  for (const int devices : {2, 3}) {
+    planner::Plan plan = testing::plan_for(home.model, "spread", devices, "equal", 60, 9);
+    for (const planner::Policy& policy : planner::policies()) {
+      for (const std::int64_t chunk : {0, 50, 128}) {
+        if (!planner::serves(policy, chunk) || !taken()) continue;
+        CAPTURE(devices);
+        CAPTURE(policy.name);
+        CAPTURE(chunk);
+        const Generation served = home.serve(plan, requests, policy, chunk);
+        const std::vector<model::RequestResult>& results = served.run.result.requests;
+        REQUIRE(results.size() == requests.size());
+        for (std::size_t r = 0; r < results.size(); ++r) {
+          CAPTURE(r);
+          CHECK(results[r].tokens == alone[r]);
+        }
+        plan.capacity = planner::wanted_capacity(requests, policy, chunk, 1);
+        const std::vector<model::ScheduledStep> steps =
+            planner::replayed_steps(served.run.result.schedule, requests, home.model, "result");
+        planner::ScheduledSteps scheduled(plan, steps);
+        const std::vector<double> sent = testing::predicted_bytes(plan, scheduled);
+        bool dealt = false;
+        for (const model::ScheduledStep& step : steps) {
+          for (const model::Place& place : step.batch.places) dealt = dealt || place.dealt > 0;
+        }
+        CHECK(dealt);
+        for (std::size_t d = 0; d < sent.size(); ++d) {
+          CAPTURE(d);
+          CHECK(served.run.result.devices[d].bytes_sent == sent[d]);
+        }
+        const std::vector<model::ScheduledStep> again =
+            model::parse_result_json(model::to_json(served.run.result), "result").schedule;
+        REQUIRE(again.size() == steps.size());
+        for (std::size_t s = 0; s < steps.size(); ++s) {
+          CHECK(again[s].batch.segments == steps[s].batch.segments);
+          CHECK(again[s].batch.places == steps[s].batch.places);
+        }
       }
     }
   }

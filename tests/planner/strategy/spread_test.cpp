@@ -444,7 +444,9 @@ TEST_CASE("planner/spread: what it does not serve is refused by name") {
   };
   planner::Request request = request_of({1e9, 1e9}, {10, 4});
   request.capacity = {.rows = 10, .positions = 128, .sequences = 2, .steps = 1};
-  refused(request, "expected one request");
+  CHECK(std::holds_alternative<Plan>(planner::make_plan(request)));
+  request.decode_moves = planner::DecodeMoves::keys_each_step;
+  refused(request, "keys and values that move ('decode_moves' kv), expected queries");
   const Plan plan = plan_of({1e9, 1e9}, {10, 4});
   const planner::Strategy& strategy = planner::find_strategy("spread");
   // As schedulers make them: also what could be lowered, as a prompt of one token that it is not.

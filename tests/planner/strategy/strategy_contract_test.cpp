@@ -14,9 +14,14 @@
 
 #include "model/base/error.hpp"
 #include "model/graph/conflicts.hpp"
+#include "model/predict/analytic.hpp"
+#include "model/report/trace.hpp"
 #include "planner/memory/plan_storage.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/search/search.hpp"
+#include "planner/serving/request_scheduler.hpp"
+#include "planner/serving/serving_plan.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "tests/planner/planner_fixture.hpp"
 #include "tests/planner/planner_interpreter.hpp"
@@ -107,6 +112,46 @@ TEST_CASE("planner/contract: logits, order, declarations, memory and JSON of eve
         request.allreduce = allreduce;
         check_plan(planned(request));
       }
+    }
+  }
+}
+
+TEST_CASE("planner/contract: every strategy serves several requests") {
+  std::vector<planner::InferenceRequest> requests;
+  for (const std::int64_t prompt : {70, 5, 300, 1})
+    requests.push_back(
+        {.id = "r" + std::to_string(prompt), .prompt_tokens = prompt, .new_tokens = 3});
+  for (const Strategy& strategy : planner::strategies()) {
+    for (const std::int64_t chunk : {0, 40}) {
+      CAPTURE(strategy.name);
+      CAPTURE(chunk);
+      // `sp` serves one at a time.
+      const bool alone = strategy.sharding.joins_prompts_only() && strategy.placed == nullptr;
+      const planner::Policy& policy = planner::find_policy(alone ? "sequential" : "continuous");
+      if (alone && chunk > 0) continue;
+      Request request = request_of(strategy);
+      request.model.max_context = 512;
+      const auto answer = planner::make_serving_plan(request, requests, policy, chunk);
+      REQUIRE(std::holds_alternative<Plan>(answer));
+      const Plan& plan = std::get<Plan>(answer);
+      CHECK(planner::parse_plan_json(planner::to_json(plan), "a test") == plan);
+      const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan);
+      for (std::size_t d = 0; d < memory.size(); ++d) CHECK(plan.devices[d].memory == memory[d]);
+      planner::RequestScheduler scheduler(requests, policy,
+                                          {.chunk = chunk,
+                                           .capacity = planner::serving_capacity(plan, 0),
+                                           .places = planner::CachePlaces(plan)});
+      model::RunRecorder recorder(plan.cluster, plan.master, false);
+      planner::GraphCache graphs(plan);
+      model::evaluate_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);
+      std::int64_t sampled = 0;
+      for (const model::ServedStep& step : recorder.served()) {
+        const TaskGraph& graph = graphs.graph_of(step.step.batch);
+        CHECK(model::find_conflict(graph).value_or("") == "");
+        CHECK(model::undeclared(graph).empty());
+        for (const model::Segment& segment : step.step.batch.segments) sampled += segment.sampled;
+      }
+      CHECK(sampled == 12);
     }
   }
 }
