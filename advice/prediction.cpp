@@ -372,11 +372,13 @@ Result predict_fairly(Plan plan, const ServedWorkload* served) {
     sim::evaluate_fair_scheduled(plan.cluster, plan.cost_model(), *scheduler, graphs, recorder);
     planner::fill_requests(served->requests, recorder.served(), result);
     set_served_intervals(plan, served->requests, recorder.served(), {&result, 1}, result);
+    result.devices = recorder.devices();
     return result;
   }
   planner::GenerationSteps steps(plan);
   sim::extend_fair(plan.cluster, plan.cost_model(), steps, recorder);
   result.metrics = recorder.metrics();
+  result.devices = recorder.devices();
   model::set_only_request(result);
   set_intervals(plan, {&result.metrics, 1}, result);
   return result;

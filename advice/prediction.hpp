@@ -73,7 +73,8 @@ struct ServedWorkload {
                                                   const ServedWorkload& served);
 
 // What `predict` or, if `served` is not null, `predict_served` says of times, with intervals, to
-// 1e-9 and as if nothing varied (sim::extend_fair); nothing else is filled in.
+// 1e-9 and as if nothing varied (sim::extend_fair), and of what devices do; nothing else
+// is filled in.
 [[nodiscard]] model::Result predict_fairly(planner::Plan plan, const ServedWorkload* served);
 
 // Throws Error, as a run would at its start, unless every device's budget has the memory that the

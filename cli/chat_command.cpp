@@ -305,6 +305,10 @@ int chat_command(const Arguments& arguments, std::ostream& out) {
   }
   const ServiceJob& job = std::get<ServiceJob>(found);
   const planner::Plan& plan = job.service.plan;
+  if (!plan.model.architecture().generates())
+    throw Error("model " + plan.model.name +
+                ": an encoder, expected a model that continues texts; 'tandem serve' answers "
+                "with its embeddings");
   exec::ExecuteOptions run = service_execution(options, job);
   LineLog log("tandem chat: ");
   if (!options.has("quiet"))

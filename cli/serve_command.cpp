@@ -4,14 +4,18 @@
 
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <mutex>
 #include <ostream>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "cli/files/files.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/options.hpp"
+#include "cli/flags/pooling_flag.hpp"
 #include "cli/flags/service_flags.hpp"
 #include "cli/flags/service_planner.hpp"
 #include "cli/flags/service_prediction.hpp"
@@ -19,6 +23,7 @@
 #include "cli/views/line_log.hpp"
 #include "exec/serve/live_session.hpp"
 #include "exec/serve/request_desk.hpp"
+#include "exec/serve/text_desk.hpp"
 #include "exec/tokenizer/chat/model_chat.hpp"
 #include "exec/transport/endpoint.hpp"
 #include "model/base/error.hpp"
@@ -35,11 +40,12 @@ Syntax serve_syntax() {
   Syntax syntax{
       .command = "serve",
       .summary =
-          "Answers OpenAI's API over HTTP (/v1/chat/completions, /v1/completions, /v1/models,\n"
-          "/v1/cluster, /health, /metrics), several requests at once, until Ctrl-C; the page for\n"
-          "browsers at / has a chat and the cluster. Without a plan this machine serves the model\n"
-          "alone in the memory that is available now. Exit code 3, with the reason, if that is\n"
-          "too little.",
+          "Answers OpenAI's API over HTTP (/v1/chat/completions, /v1/completions,\n"
+          "/v1/embeddings of an encoder, /v1/models, /v1/cluster, /health, /metrics), several\n"
+          "requests at once, until Ctrl-C; the page for browsers at / has a chat and the cluster.\n"
+          "Without a plan this machine serves the model alone in the memory that is available "
+          "now.\n"
+          "Exit code 3, with the reason, if that is too little.",
       .positionals = {"[plan.json]"},
       .flags = {{"listen", "HOST:PORT",
                  "where to listen; other addresses than 127.0.0.1 or ::1 need --token and "
@@ -50,6 +56,7 @@ Syntax serve_syntax() {
                 {"allow-host", "NAME",
                  "a name or address by which clients may ask in addition to localhost and --listen",
                  true},
+                kPoolingFlag,
                 {"queue", "N", "requests that may wait for others; more are refused [64]"}}};
   const std::vector<Flag> more = service_flags();
   syntax.flags.insert(syntax.flags.begin() + 5, more.begin(), more.end());
@@ -116,9 +123,12 @@ std::int64_t together_of(const ServiceJob& job) {
   return job.service.policy->several() ? job.service.capacity.sequences : 1;
 }
 
+bool encodes(const ServiceJob& job) { return !job.service.plan.model.architecture().generates(); }
+
 serve::ClusterFacts facts_of(const ServiceJob& job, const serve::ApiOptions& api) {
   return {.model = api.model,
           .chats = !api.chat.chat_template.empty(),
+          .embeds = encodes(job),
           .policy = std::string(job.service.policy->name),
           .together = together_of(job),
           .devices = job.emulates ? "emulated"
@@ -127,6 +137,33 @@ serve::ClusterFacts facts_of(const ServiceJob& job, const serve::ApiOptions& api
           .dilation = job.dilation,
           .no_planner = api.planner.reason,
           .formats = api.planner.formats};
+}
+
+// Where requests are handed in, of the kind that the model answers.
+using Desk = std::variant<std::unique_ptr<exec::RequestDesk>, std::unique_ptr<exec::TextDesk>>;
+
+Desk desk_of(const Options& options, const ServiceJob& job, std::size_t queue) {
+  const planner::Plan& plan = job.service.plan;
+  if (encodes(job)) {
+    exec::TextDeskLimits limits = text_desk_limits(options, job);
+    limits.queue = queue;
+    return std::make_unique<exec::TextDesk>(limits);
+  }
+  options.refuse({kPoolingFlag.name}, "with " + plan.model.name + ", which is no encoder");
+  exec::DeskLimits limits = desk_limits(job);
+  limits.queue = queue;
+  return std::make_unique<exec::RequestDesk>(*job.tokenizer, plan.model,
+                                             exec::stop_tokens(plan, *job.tokenizer), limits);
+}
+
+exec::ServiceDesk& service_of(const Desk& desk) {
+  return std::visit([](const auto& own) -> exec::ServiceDesk& { return *own; }, desk);
+}
+
+std::string text_of(const exec::TextDeskLimits& limits) {
+  return "embeddings of " + std::to_string(limits.width) + " numbers (" +
+         std::string(limits.pooling->summary) + ") of texts of up to " +
+         std::to_string(limits.tokens) + " tokens";
 }
 
 std::string text_of(const ServiceJob& job, const exec::RequestDesk& desk) {
@@ -142,6 +179,12 @@ std::string text_of(const ServiceJob& job, const exec::RequestDesk& desk) {
   return text;
 }
 
+std::string text_of(const ServiceJob& job, const Desk& desk) {
+  if (const auto* const texts = std::get_if<std::unique_ptr<exec::TextDesk>>(&desk))
+    return text_of((*texts)->limits());
+  return text_of(job, *std::get<std::unique_ptr<exec::RequestDesk>>(desk));
+}
+
 }  // namespace
 
 int serve_command(const Arguments& arguments, std::ostream& out) {
@@ -149,7 +192,7 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
   constexpr std::chrono::seconds kGrace{10};
   Options options(serve_syntax(), arguments);
   std::mutex mutex;  // of what a signal ends
-  exec::RequestDesk* open = nullptr;
+  exec::ServiceDesk* open = nullptr;
   exec::LiveSession* session = nullptr;
   // First, as reading a plan begins threads.
   const Interruption interruption(
@@ -175,8 +218,7 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
   }
   const ServiceJob& job = std::get<ServiceJob>(found);
   const planner::Plan& plan = job.service.plan;
-  exec::DeskLimits limits = desk_limits(job);
-  limits.queue = static_cast<std::size_t>(options.integer_or("queue", 64, 0, kMostQueue));
+  const auto queue = static_cast<std::size_t>(options.integer_or("queue", 64, 0, kMostQueue));
   exec::ExecuteOptions run = service_execution(options, job);
   LineLog log("tandem serve: ");
   if (!options.has("quiet"))
@@ -184,21 +226,30 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
   api_options.model = name_of(job);
   api_options.chat = exec::read_model_chat(job.weights);
   api_options.vocabulary = plan.model.vocab;
-  api_options.planner = service_planner(options, job);
+  const char* const no_forecast = "the model is an encoder, whose texts are not predicted here";
+  api_options.planner =
+      encodes(job) ? serve::PlannerAccess{.reason = no_forecast} : service_planner(options, job);
+  const Desk desk = desk_of(options, job, queue);
+  exec::DeviceWatch watch;
+  run.watch = api_options.watch = &watch;
   options.settle();
 
-  exec::RequestDesk desk(*job.tokenizer, plan.model, exec::stop_tokens(plan, *job.tokenizer),
-                         limits);
-  serve::ClusterBoard board(plan, facts_of(job, api_options), service_prediction(options, job));
-  serve::ApiService api(api_options, *job.tokenizer, desk, board);
-  serve::HttpServer server(endpoint, api, {}, tls);
-  api.use(server);
+  serve::ClusterBoard board(
+      plan, facts_of(job, api_options),
+      encodes(job) ? serve::Prediction{.reason = no_forecast} : service_prediction(options, job));
+  const std::unique_ptr<serve::ApiService> api = std::visit(
+      [&](const auto& own) {
+        return std::make_unique<serve::ApiService>(api_options, *job.tokenizer, *own, board);
+      },
+      desk);
+  serve::HttpServer server(endpoint, *api, {}, tls);
+  api->use(server);
   std::string failure;
   {
-    exec::LiveSession serving(plan, std::move(run), desk,
+    exec::LiveSession serving(plan, std::move(run), service_of(desk),
                               {.on_ready =
                                    [&] {
-                                     api.set_ready();
+                                     api->set_ready();
                                      out << "serving " << api_options.model << " on http"
                                          << (tls ? "s" : "") << "://" << to_text(server.endpoint())
                                          << ", " << text_of(job, desk) << std::endl;
@@ -210,7 +261,7 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
                                    }});
     {
       const std::lock_guard lock(mutex);
-      open = &desk;
+      open = &service_of(desk);
       session = &serving;
     }
     server.run();
@@ -218,7 +269,7 @@ int serve_command(const Arguments& arguments, std::ostream& out) {
     open = nullptr;
     session = nullptr;
   }
-  api.end();
+  api->end();
   if (!failure.empty()) throw Error(failure);
   return 0;
 }

@@ -1,6 +1,8 @@
 #include "serve/api_answer.hpp"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace tandem::serve {
 namespace {
@@ -48,6 +50,23 @@ std::string part_json(const AnswerHead& head, std::size_t index, Json delta,
   return text_of(json);
 }
 
+Json call_object(const ToolCall& call) {
+  return {{"id", call.id},
+          {"type", "function"},
+          {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+}
+
+// The message of a chat. Beside calls, nothing but white space is no content.
+Json message_object(const AnswerChoice& own) {
+  const bool has_text = own.text.find_first_not_of(" \n\r\t") != std::string::npos;
+  Json message{{"role", "assistant"}, {"content", own.text}};
+  if (own.calls.empty()) return message;
+  if (!has_text) message["content"] = nullptr;
+  Json& calls = message["tool_calls"] = Json::array();
+  for (const ToolCall& call : own.calls) calls.push_back(call_object(call));
+  return message;
+}
+
 Json model_object(const std::string& model, std::int64_t created) {
   return {{"id", model}, {"object", "model"}, {"created", created}, {"owned_by", "tandem"}};
 }
@@ -76,7 +95,7 @@ std::string answer_json(const AnswerHead& head, std::span<const AnswerChoice> ch
   for (const AnswerChoice& own : choices) {
     Json choice{{"index", json["choices"].size()}};
     if (head.is_chat)
-      choice["message"] = {{"role", "assistant"}, {"content", own.text}};
+      choice["message"] = message_object(own);
     else
       choice["text"] = own.text;
     choice["logprobs"] = logprobs_object(head, own.entries, 0);
@@ -97,6 +116,17 @@ std::string text_json(const AnswerHead& head, std::size_t choice, const std::str
                    logprobs_object(head, entries, characters));
 }
 
+std::string calls_json(const AnswerHead& head, std::size_t choice, std::span<const ToolCall> calls,
+                       std::size_t first) {
+  Json list = Json::array();
+  for (const ToolCall& call : calls) {
+    Json one{{"index", first++}};
+    one.update(call_object(call));
+    list.push_back(std::move(one));
+  }
+  return part_json(head, choice, {{"tool_calls", std::move(list)}}, "", nullptr);
+}
+
 std::string end_json(const AnswerHead& head, std::size_t choice, std::string_view reason) {
   return part_json(head, choice, Json::object(), "", reason);
 }
@@ -114,6 +144,11 @@ std::string error_json(unsigned status, const std::string& message, const std::s
   error["param"] = param.empty() ? Json() : Json(param);
   error["code"] = code.empty() ? Json() : Json(code);
   return text_of({{"error", std::move(error)}});
+}
+
+std::int64_t unix_time_s() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
 std::string model_json(const std::string& model, std::int64_t created) {

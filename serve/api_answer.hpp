@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "serve/token_entry.hpp"
+#include "serve/tool_text.hpp"
 
 namespace tandem::serve {
 
@@ -31,7 +32,8 @@ struct Usage {
 // One of the answers to a prompt.
 struct AnswerChoice {
   std::string text{};
-  std::string_view reason{};          // why it ended: "stop" or "length"
+  std::vector<ToolCall> calls{};      // of tools
+  std::string_view reason{};          // why it ended: "stop", "length" or "tool_calls"
   std::vector<TokenEntry> entries{};  // of its tokens, where log-probabilities are asked for
 };
 
@@ -46,12 +48,18 @@ struct AnswerChoice {
 [[nodiscard]] std::string text_json(const AnswerHead& head, std::size_t choice,
                                     const std::string& text, std::span<const TokenEntry> entries,
                                     std::int64_t characters);
+// More calls, the first of which has a number in its answer.
+[[nodiscard]] std::string calls_json(const AnswerHead& head, std::size_t choice,
+                                     std::span<const ToolCall> calls, std::size_t first);
 [[nodiscard]] std::string end_json(const AnswerHead& head, std::size_t choice,
                                    std::string_view reason);
 [[nodiscard]] std::string usage_json(const AnswerHead& head, const Usage& usage);
 
 [[nodiscard]] std::string error_json(unsigned status, const std::string& message,
                                      const std::string& param = {}, const std::string& code = {});
+
+// Returns the seconds since 1970.
+[[nodiscard]] std::int64_t unix_time_s();
 
 // The only model, and the list of it.
 [[nodiscard]] std::string model_json(const std::string& model, std::int64_t created);

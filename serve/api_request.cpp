@@ -1,113 +1,20 @@
 #include "serve/api_request.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "exec/grammar/token_grammars.hpp"
-#include "model/base/error.hpp"
-#include "model/base/json_value.hpp"
-#include "model/base/plain_text.hpp"
+#include "serve/request_parameters.hpp"
 
 namespace tandem::serve {
 namespace {
-
-using Given = nlohmann::json;  // what a client sent
 
 constexpr std::size_t kMostMessages = 4096;
 constexpr std::size_t kMostStops = 4;
 constexpr std::int64_t kMostChoices = 128;  // as OpenAI's
 constexpr std::size_t kMostStopBytes = 256;
-constexpr std::size_t kShown = 60;
-constexpr int kDepth = 64;  // a level of a schema is two of JSON
-
-[[noreturn]] void refuse(const std::string& param, const std::string& problem,
-                         std::string code = {}) {
-  throw ApiError(400, "'" + param + "': " + problem, param, std::move(code));
-}
-
-std::string shown(const Given& value) {
-  return model::one_line(value.dump(-1, ' ', true, Given::error_handler_t::replace), kShown);
-}
-
-// The parameters of one request. Null is the same as absent.
-class Parameters {
- public:
-  explicit Parameters(std::string_view body) {
-    try {
-      json_ =
-          model::parse_json(body, "request", "send the JSON object of OpenAI's API",
-                            {.bytes = std::numeric_limits<std::size_t>::max(), .depth = kDepth});
-    } catch (const Error& error) {
-      throw ApiError(400, error.what());
-    }
-  }
-
-  [[nodiscard]] const Given* find(const std::string& name) {
-    asked_.push_back(name);
-    const auto found = json_.find(name);
-    return found == json_.end() || found->is_null() ? nullptr : &*found;
-  }
-  [[nodiscard]] const Given& at(const std::string& name) {
-    const Given* const value = find(name);
-    if (value == nullptr) refuse(name, "absent, expected this parameter");
-    return *value;
-  }
-  [[nodiscard]] std::optional<std::int64_t> integer(const std::string& name, std::int64_t least,
-                                                    std::int64_t most) {
-    const Given* const value = find(name);
-    if (value == nullptr) return std::nullopt;
-    const bool fits = value->is_number_integer() &&
-                      (!value->is_number_unsigned() ||
-                       value->get<std::uint64_t>() <=
-                           static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
-    if (!fits || value->get<std::int64_t>() < least || value->get<std::int64_t>() > most)
-      refuse(name, shown(*value) + ", expected a whole number from " + std::to_string(least) +
-                       " to " + std::to_string(most));
-    return value->get<std::int64_t>();
-  }
-  // Reads a number of sampling, if it is there.
-  void read(const planner::SamplingNumber& number, planner::Sampling& sampling) {
-    const std::string name(number.name);
-    const Given* const value = find(name);
-    if (value == nullptr) return;
-    if (!value->is_number() || !number.allows(value->get<double>()))
-      refuse(name, shown(*value) + ", expected " + std::string(number.expected));
-    sampling.*number.value = value->get<double>();
-  }
-  [[nodiscard]] bool boolean(const std::string& name) {
-    const Given* const value = find(name);
-    if (value == nullptr) return false;
-    if (!value->is_boolean()) refuse(name, shown(*value) + ", expected true or false");
-    return value->get<bool>();
-  }
-  [[nodiscard]] std::string text(const std::string& name, const Given& value) const {
-    if (!value.is_string()) refuse(name, shown(value) + ", expected a text");
-    return value.get<std::string>();
-  }
-  // A parameter that is not supported, except at a value at which it has no effect.
-  void neutral(const std::string& name, const Given& value) {
-    const Given* const given = find(name);
-    if (given == nullptr || *given == value) return;
-    refuse(name, shown(*given) + ", not supported here but for " + shown(value) + "; leave it out");
-  }
-  // Throws for parameters that nothing above asked for.
-  void settle() const {
-    for (const auto& [name, value] : json_.items()) {
-      if (value.is_null() || std::ranges::find(asked_, name) != asked_.end()) continue;
-      throw ApiError(400,
-                     "'" + model::one_line(name, kShown) + "': not supported here; leave it out",
-                     model::one_line(name, kShown), "unsupported_parameter");
-    }
-  }
-
- private:
-  Given json_;
-  std::vector<std::string> asked_;
-};
 
 // A content is a text, or a list of parts that are texts.
 std::string content_of(const std::string& where, const Given& content) {
@@ -122,24 +29,6 @@ std::string content_of(const std::string& where, const Given& content) {
     text += part["text"].get<std::string>();
   }
   return text;
-}
-
-using Ordered = nlohmann::ordered_json;  // the order of fields is the template's
-
-void expect_fields(const std::string& where, const Given& object,
-                   std::initializer_list<std::string_view> known) {
-  if (!object.is_object()) refuse(where, shown(object) + ", expected an object");
-  for (const auto& [name, value] : object.items()) {
-    if (value.is_null() || std::ranges::find(known, name) != known.end()) continue;
-    refuse(where + "." + model::one_line(name, kShown), "not supported here; leave it out",
-           "unsupported_parameter");
-  }
-}
-
-std::string text_at(const std::string& where, const Given& object, const char* name) {
-  const Given value = object.value(name, Given());
-  if (!value.is_string()) refuse(where + "." + name, shown(value) + ", expected a text");
-  return value.get<std::string>();
 }
 
 // A call of a tool as templates take it: its arguments, a text in the API, are an object.
@@ -199,39 +88,6 @@ exec::ChatMessage message_of(const std::string& where, const Given& message) {
           .fields = fields.empty() ? "" : fields.dump()};
 }
 
-// The tools of a chat, for ApiRequest::tools.
-std::string tools_of(Parameters& parameters, std::string_view body) {
-  constexpr std::size_t kMostTools = 128;  // as OpenAI's
-  const Given* const list = parameters.find("tools");
-  const Given* const choice = parameters.find("tool_choice");
-  if (choice != nullptr && *choice != "auto" && *choice != "none")
-    refuse("tool_choice", shown(*choice) + ", not supported here but for \"auto\" and \"none\"");
-  if (list == nullptr || *list == Given::array()) return {};
-  if (!list->is_array() || list->size() > kMostTools)
-    refuse("tools", "expected a list of at most " + std::to_string(kMostTools) + " tools");
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    const std::string where = "tools[" + std::to_string(i) + "]";
-    const Given& tool = (*list)[i];
-    expect_fields(where, tool, {"type", "function"});
-    if (tool.value("type", Given()) != "function")
-      refuse(where + ".type", shown(tool.value("type", Given())) + ", expected function");
-    const Given function = tool.value("function", Given());
-    expect_fields(where + ".function", function, {"name", "description", "parameters", "strict"});
-    static_cast<void>(text_at(where + ".function", function, "name"));
-    if (!function.value("description", Given()).is_null())
-      static_cast<void>(text_at(where + ".function", function, "description"));
-    const Given strict = function.value("strict", Given());
-    if (!strict.is_null() && strict != false)
-      refuse(where + ".function.strict", shown(strict) + ", not supported here but for false");
-    const Given schema = function.value("parameters", Given());
-    if (!schema.is_null() && !schema.is_object())
-      refuse(where + ".function.parameters", shown(schema) + ", expected a JSON schema");
-  }
-  // A model that is to call none is given none.
-  if (choice != nullptr && *choice == "none") return {};
-  return Ordered::parse(body)["tools"].dump();
-}
-
 std::vector<exec::ChatMessage> messages_of(const Given& list) {
   if (!list.is_array() || list.empty() || list.size() > kMostMessages)
     refuse("messages", "expected a list of 1 to " + std::to_string(kMostMessages) + " messages");
@@ -244,14 +100,10 @@ std::vector<exec::ChatMessage> messages_of(const Given& list) {
 std::variant<std::string, std::vector<std::int32_t>> prompt_of(const Given& prompt) {
   if (prompt.is_string()) return prompt.get<std::string>();
   std::vector<std::int32_t> ids;
-  for (const Given& id : prompt.is_array() ? prompt : Given::array()) {
-    if (!id.is_number_unsigned() ||
-        id.get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max())
-      refuse("prompt", shown(id) +
-                           " in a list, expected one text, or the token ids of one; several "
-                           "prompts are several requests");
-    ids.push_back(id.get<std::int32_t>());
-  }
+  for (const Given& id : prompt.is_array() ? prompt : Given::array())
+    ids.push_back(token_id_of("prompt", id,
+                              "one text, or the token ids of one; several prompts are several "
+                              "requests"));
   if (ids.empty()) refuse("prompt", shown(prompt) + ", expected a text or a list of token ids");
   return ids;
 }
@@ -312,13 +164,6 @@ ApiRequest common(Parameters& parameters) {
 
 }  // namespace
 
-ApiError::ApiError(unsigned its_status, const std::string& message, std::string its_param,
-                   std::string its_code)
-    : std::runtime_error(message),
-      status(its_status),
-      param(std::move(its_param)),
-      code(std::move(its_code)) {}
-
 namespace {
 
 // The schema of `response_format`; nothing for texts.
@@ -366,11 +211,10 @@ ApiRequest parse_chat_request(std::string_view body) {
   const std::int64_t best = parameters.integer("top_logprobs", 0, 20).value_or(0);
   if (best > 0 && !logprobs) refuse("top_logprobs", "expected with \"logprobs\": true only");
   if (logprobs) request.logprobs = static_cast<std::size_t>(best);
-  request.tools = tools_of(parameters, body);
-  parameters.neutral("parallel_tool_calls", true);
+  request.tools = tool_request_of(parameters, body);
   if (const Given* const format = parameters.find("response_format"))
     request.schema = schema_of(*format, body);
-  if (request.schema && !request.tools.empty())
+  if (request.schema && !request.tools.list.empty())
     refuse("response_format", "JSON, which cannot call 'tools'; give one of them");
   parameters.settle();
   return request;

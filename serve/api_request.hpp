@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -13,23 +12,15 @@
 
 #include "exec/tokenizer/chat/chat_template.hpp"
 #include "planner/plan/sampling.hpp"
+#include "serve/api_error.hpp"
+#include "serve/tool_request.hpp"
 
 namespace tandem::serve {
-
-// A request that is refused: a status and the fields of the API's error object.
-class ApiError : public std::runtime_error {
- public:
-  ApiError(unsigned status, const std::string& message, std::string param = {},
-           std::string code = {});
-  unsigned status;
-  std::string param;  // the parameter; empty: none
-  std::string code;   // empty: none
-};
 
 struct ApiRequest {
   bool is_chat = false;
   std::vector<exec::ChatMessage> messages{};  // of a chat
-  std::string tools{};  // of a chat, a list in JSON as templates take it; empty: none
+  ToolRequest tools{};                        // of a chat
   // Of a text completion: a text or its tokens.
   std::variant<std::string, std::vector<std::int32_t>> prompt{};
   std::string model{};                             // empty: not named

@@ -27,8 +27,19 @@ Json times_json(const RequestTimes& times) {
           {"token_latency_s", times.token_latency_s ? Json(*times.token_latency_s) : Json()}};
 }
 
+// Of a prediction.
 Json times_or_null(const std::optional<RequestTimes>& times) {
-  return times ? times_json(*times) : Json();
+  if (!times) return nullptr;
+  Json json = times_json(*times);
+  json["busy"] = times->busy.empty() ? Json() : Json(times->busy);
+  return json;
+}
+
+std::vector<std::string> names_of(const planner::Plan& plan) {
+  std::vector<std::string> names;
+  names.reserve(plan.devices.size());
+  for (const model::Device& device : plan.cluster.devices()) names.push_back(device.name);
+  return names;
 }
 
 }  // namespace
@@ -38,17 +49,18 @@ ClusterBoard::ClusterBoard(const planner::Plan& plan, const ClusterFacts& facts,
     : fixed_(cluster_json(plan, facts)),
       dilation_(facts.dilation),
       planned_(plan.workload),
-      prediction_(std::move(prediction)) {}
+      prediction_(std::move(prediction)),
+      devices_(names_of(plan), facts.dilation) {}
 
 ClusterBoard::~ClusterBoard() {
   thread_.stop();
   thread_.join();
 }
 
-void ClusterBoard::add_token(Clock::time_point now) {
+void ClusterBoard::add_tokens(std::int64_t count, Clock::time_point now) {
   const std::int64_t slot = slot_of(now);
   if (recent_.empty() || recent_.back().slot != slot) recent_.push_back({.slot = slot});
-  ++recent_.back().count;
+  recent_.back().count += count;
   while (recent_.front().slot <= slot - kSlots) recent_.pop_front();
 }
 
@@ -103,7 +115,8 @@ void ClusterBoard::ask_for_predictions() {
   });
 }
 
-std::string ClusterBoard::json(const exec::RequestDesk::Counts& counts, Clock::time_point now) {
+std::string ClusterBoard::json(const exec::ServiceDesk::Counts& counts, Clock::time_point now,
+                               const exec::DeviceStates& devices) {
   const std::lock_guard lock(mutex_);
   ask_for_predictions();
   Json json = fixed_;
@@ -112,7 +125,8 @@ std::string ClusterBoard::json(const exec::RequestDesk::Counts& counts, Clock::t
                   {"tokens_per_s", rate(now) * dilation_},
                   {"window_s", kWindow.count()},
                   {"finished", counts.finished},
-                  {"cancelled", counts.cancelled}};
+                  {"cancelled", counts.cancelled},
+                  {"devices", devices_.json(devices, now)}};
   const std::string& reason = prediction_.predict ? failure_ : prediction_.reason;
   json["prediction"] = {{"available", reason.empty()},
                         {"reason", reason.empty() ? Json() : Json(reason)},

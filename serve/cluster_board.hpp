@@ -12,9 +12,10 @@
 #include <optional>
 #include <string>
 
-#include "exec/serve/request_desk.hpp"
+#include "exec/serve/service_desk.hpp"
 #include "planner/plan/plan.hpp"
 #include "serve/cluster_json.hpp"
+#include "serve/live_devices.hpp"
 #include "serve/request_times.hpp"
 
 namespace tandem::serve {
@@ -41,8 +42,8 @@ class ClusterBoard {
   ClusterBoard(const ClusterBoard&) = delete;
   ClusterBoard& operator=(const ClusterBoard&) = delete;
 
-  // A token was generated, at `now`.
-  void add_token(Clock::time_point now);
+  // Tokens were generated, or read by an encoder, at `now`.
+  void add_tokens(std::int64_t count, Clock::time_point now);
   // A request has ended; times by the clock.
   void add_request(const RequestTimes& measured);
 
@@ -50,14 +51,17 @@ class ClusterBoard {
   [[nodiscard]] double rate(Clock::time_point now) const;
   // Returns cluster_json with the following, whose times and rates are in emulated time where
   // devices are emulated: those by the clock without the dilation.
-  //   live        {open, waiting, tokens_per_s, window_s, finished, cancelled}: `waiting` of the
-  //               open have no token yet: they wait for others, or their prompts are being read
+  //   live        {open, waiting, tokens_per_s, window_s, finished, cancelled, devices}: `waiting`
+  //               of the open have no token yet: they wait for others, or their prompts are being
+  //               read; devices as of LiveDevices
   //   prediction  {available, reason, plan}: `plan` is that of the plan's own request, or null
   //   requests    [{number, measured, predicted}], the last kRequests; `predicted`, of a request of
   //               its lengths alone on the devices, is null until it is known
   // Times are {prompt_tokens, new_tokens, cached_tokens, ttft_s, token_latency_s}, measured ones
-  // also `shared`.
-  [[nodiscard]] std::string json(const exec::RequestDesk::Counts& counts, Clock::time_point now);
+  // also `shared`, predicted ones `busy`: by device, the share of the time of a request alone in
+  // which its processor computes; or null.
+  [[nodiscard]] std::string json(const exec::ServiceDesk::Counts& counts, Clock::time_point now,
+                                 const exec::DeviceStates& devices = {});
 
  private:
   struct Entry {
@@ -77,6 +81,7 @@ class ClusterBoard {
   double dilation_;
   planner::Workload planned_;
   Prediction prediction_;
+  LiveDevices devices_;
   std::deque<Tokens> recent_;
   std::uint64_t next_ = 1;
   bool asked_plan_ = false;

@@ -56,10 +56,15 @@ Json devices_json(const planner::Plan& plan) {
 }
 
 Json cluster_json(const planner::Plan& plan, const ClusterFacts& facts) {
-  Json json{{"model", facts.model},         {"chats", facts.chats},
-            {"strategy", plan.strategy},    {"policy", facts.policy},
-            {"together", facts.together},   {"platform", plan.cluster.name()},
-            {"devices_are", facts.devices}, {"dilation", facts.dilation},
+  Json json{{"model", facts.model},
+            {"chats", facts.chats},
+            {"embeds", facts.embeds},
+            {"strategy", plan.strategy},
+            {"policy", facts.policy},
+            {"together", facts.together},
+            {"platform", plan.cluster.name()},
+            {"devices_are", facts.devices},
+            {"dilation", facts.dilation},
             {"layers", plan.model.layers}};
   json["devices"] = devices_json(plan);
   json["routers"] = plan.cluster.routers();

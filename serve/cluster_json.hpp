@@ -14,6 +14,7 @@ namespace tandem::serve {
 struct ClusterFacts {
   std::string model{};        // its name in the API
   bool chats = false;         // whether it has a chat template
+  bool embeds = false;        // whether it is an encoder
   std::string policy{};       // planner::Policy::name
   std::int64_t together = 1;  // most requests that share steps
   std::string devices{};      // "this machine", "emulated" or "real"
@@ -27,7 +28,7 @@ struct ClusterFacts {
 [[nodiscard]] nlohmann::ordered_json devices_json(const planner::Plan& plan);
 
 // Returns the part of /v1/cluster that does not change while the server runs:
-//   model, chats, strategy, policy, together, platform, devices_are, dilation
+//   model, chats, embeds, strategy, policy, together, platform, devices_are, dilation
 //   devices  [{name, is_master, layers: [[first, last], ...], heads, columns, vocabulary: [begin,
 //            end) or null where it holds all or none, embedding, head, weights_share, streams,
 //            memory_bytes: {weights, kv_cache, activations, buffers, program, total},

@@ -1,6 +1,7 @@
 #include "serve/plan_question.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/base/error.hpp"
 #include "model/base/json_value.hpp"
@@ -36,7 +37,12 @@ PlanQuestion parse_plan_question(std::string_view body) {
     if (const auto away = root.find("without")) {
       const std::size_t count = away->size(kMostAway);
       question.without.reserve(count);
-      for (std::size_t i = 0; i < count; ++i) question.without.push_back(away->at(i).line());
+      for (std::size_t i = 0; i < count; ++i) {
+        std::string name = away->at(i).line();
+        if (std::ranges::find(question.without, name) != question.without.end())
+          away->at(i).fail("each device once");
+        question.without.push_back(std::move(name));
+      }
     }
     if (const auto format = root.find("format")) question.format = format->line();
     return question;

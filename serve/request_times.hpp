@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace tandem::serve {
 
@@ -13,6 +14,8 @@ struct RequestTimes {
   std::int64_t cached_tokens = 0;  // of the prompt, which were not read
   double ttft_s = 0.0;
   std::optional<double> token_latency_s{};
+  // By device, the share of its time in which the processor computes; empty: not known.
+  std::vector<double> busy{};
   bool shared = false;  // whether other requests were open at its arrival or at its end
 };
 

@@ -31,6 +31,11 @@ target_link_libraries(tandem_dump_logits PRIVATE tandem::exec nlohmann_json::nlo
 target_include_directories(tandem_dump_logits PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 add_dependencies(tandem_all_tests tandem_dump_logits)
 if(NOT TANDEM_SANITIZE)  # numbers are looked at; the same code is run by other tests
+  add_test(NAME "serve/embeddings: equal an independent PyTorch implementation to 1e-5"
+           COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/torch/check_embeddings.py
+                   $<TARGET_FILE:tandem>)
+  set_tests_properties("serve/embeddings: equal an independent PyTorch implementation to 1e-5"
+                       PROPERTIES LABELS torch TIMEOUT 300 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
   add_test(NAME "exec/logits: equal an independent PyTorch implementation to 1e-4"
            COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/torch/check_logits.py
                    $<TARGET_FILE:tandem_dump_logits>)

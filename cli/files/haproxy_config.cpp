@@ -50,6 +50,8 @@ backend replicas
     option httpchk
     http-check send meth GET uri /health ver HTTP/1.1 hdr Host localhost
     http-check expect status 200
+    # A replica whose name does not resolve gets no requests; reload HAProxy when it does.
+    default-server init-addr last,libc,none
 )";
 
 // Names of devices are those of hosts, if they can be.

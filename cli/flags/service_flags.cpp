@@ -109,13 +109,16 @@ exec::ExecuteOptions service_execution(const Options& options, const ServiceJob&
   run.threads = master_threads(options, job.service.plan, job.emulates);
   run.kernels = kernels_of(options);
   run.tokenizer = job.tokenizer.get();
-  run.serve = exec::ServeOptions{.requests = {},
-                                 .policy = job.service.policy,
-                                 .chunk = job.service.chunk,
-                                 .steps = job.service.steps,
-                                 .shares_prefixes = shares_prefixes(options, job.service.plan, {},
-                                                                    /*usual=*/true),
-                                 .on_token = {}};
+  if (job.service.plan.model.architecture().generates())
+    run.serve = exec::ServeOptions{.requests = {},
+                                   .policy = job.service.policy,
+                                   .chunk = job.service.chunk,
+                                   .steps = job.service.steps,
+                                   .shares_prefixes = shares_prefixes(options, job.service.plan, {},
+                                                                      /*usual=*/true),
+                                   .on_token = {}};
+  else
+    options.refuse({kLivePrefixFlag.name}, "with an encoder, which has no cache");
   if (job.emulates) {
     run.devices = exec::EmulatedOn{.program = "/proc/self/exe", .dilation = job.dilation};
   } else if (job.hosts) {

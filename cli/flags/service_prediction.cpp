@@ -39,6 +39,11 @@ serve::RequestTimes request_alone(const planner::LiveService& service,
                                 .cached_tokens = times.cached_tokens,
                                 .ttft_s = times.ttft_s};
   if (request.new_tokens > 1) predicted.token_latency_s = times.token_latency.mean;
+  // With an earlier request the devices' times are of both.
+  if (request.cached_tokens == 0 && times.end_s > 0.0) {
+    for (const model::DeviceMetrics& device : result.devices)
+      predicted.busy.push_back(device.busy_cpu_s / times.end_s);
+  }
   return predicted;
 }
 

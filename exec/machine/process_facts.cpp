@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include <exception>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -23,6 +24,14 @@ double field_bytes(const std::filesystem::path& path, const std::string& field) 
 }
 
 double peak_resident_bytes() { return field_bytes("/proc/self/status", "VmHWM:"); }
+
+std::uint64_t resident_bytes() noexcept {
+  try {
+    return static_cast<std::uint64_t>(field_bytes("/proc/self/status", "VmRSS:"));
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
 
 bool reset_peak_resident() {
   malloc_trim(0);

@@ -104,6 +104,18 @@ RunOptions checked(const planner::Plan& plan, const RunOptions& run) {
   return run;
 }
 
+// Where `graph` leaves the last hidden states of its rows on device `self`; nothing unless that is
+// an encoder's master.
+std::optional<model::BufferRef> states_of(const model::Transformer& transformer,
+                                          const model::TaskGraph& graph, model::DeviceIndex self) {
+  if (transformer.architecture().generates()) return std::nullopt;
+  const auto last = std::ranges::find_if(graph.tasks(), [self](const model::Task& task) {
+    return task.device == self && task.kind == model::TaskKind::norm &&
+           task.block == model::WeightBlock::head;
+  });
+  return last == graph.tasks().end() ? std::nullopt : std::optional(last->output);
+}
+
 // Builds that check themselves refuse a lowering that does not order what its tasks do.
 void prepare(Runtime& runtime, const model::TaskGraph& graph) {
 #ifdef TANDEM_CHECKS_ORDER
@@ -322,7 +334,16 @@ std::int32_t DeviceRun::step(std::int32_t i, std::span<const std::int32_t> token
   const model::TaskGraph& graph = graphs_.at(i);
   const std::int32_t token = runtime_.step(i, graph, next, sample, times_);
   tally_.add(graph, std::span(times_).subspan(before));
+  states_ = states_of(plan_->model, graph, options_.self);
   return token;
+}
+
+// Finding the graph is no part of an emulated device's work.
+void DeviceRun::begin_schedules(std::int32_t i, Clock::time_point not_before) {
+  const bool waited = not_before != Clock::time_point{};
+  const Clock::time_point begin = waited ? not_before : Clock::now();
+  if (i == 0) runtime_.disk_available(begin);
+  if (i == 0 || waited) pacer_.available(begin);
 }
 
 std::optional<DeviceRun::Served> DeviceRun::serve(std::int32_t i, const model::Batch& batch,
@@ -338,11 +359,7 @@ std::optional<DeviceRun::Served> DeviceRun::serve(std::int32_t i, const model::B
                 std::to_string(capacity.rows) + " rows of " + std::to_string(capacity.sequences) +
                 ", one sampled row each; install the same tandem on every device");
   }
-  // The schedules begin with the run; finding the graph is no part of an emulated device's work.
-  const bool waited = not_before != Clock::time_point{};
-  const Clock::time_point begin = waited ? not_before : Clock::now();
-  if (i == 0) runtime_.disk_available(begin);
-  if (i == 0 || waited) pacer_.available(begin);
+  begin_schedules(i, not_before);
   const model::TaskGraph& graph = served_graphs_.graph_of(batch);
   prepare(runtime_, graph);
   if (!tokens.empty()) compute_.set_tokens(tokens);
@@ -390,8 +407,9 @@ DeviceRun::Served DeviceRun::served_of(const model::TaskGraph& graph,
   return served;
 }
 
-void DeviceRun::score(std::int32_t i, const model::Batch& batch,
-                      std::span<const std::int32_t> tokens, const SampleToken& sample) {
+void DeviceRun::read(std::int32_t i, const model::Batch& batch,
+                     std::span<const std::int32_t> tokens, const SampleToken& sample,
+                     Clock::time_point not_before) {
   const std::int64_t most = options_.run.workload.prompt_tokens;
   const bool one_text =
       batch.segments.size() == 1 && batch.segments[0].sequence == 0 && batch.segments[0].past == 0;
@@ -401,6 +419,7 @@ void DeviceRun::score(std::int32_t i, const model::Batch& batch,
                 " tokens, of which at most " + std::to_string(options_.run.scored_rows) +
                 " are scored; install the same tandem on every device");
   }
+  begin_schedules(i, not_before);
   const model::TaskGraph graph = planner::find_strategy(plan_->strategy).lower(*plan_, batch);
   prepare(runtime_, graph);
   compute_.reset();  // the text before
@@ -410,21 +429,16 @@ void DeviceRun::score(std::int32_t i, const model::Batch& batch,
   TimeLog forgotten;
   forgotten.reserve(runtime_.records(graph));
   static_cast<void>(runtime_.step(i, graph, nullptr, sample, forgotten));
+  states_ = states_of(plan_->model, graph, options_.self);
   runtime_.forget(graph);
 }
 
-std::vector<float> DeviceRun::hidden() const {
-  const model::TaskGraph& graph = graphs_.prompt();
-  const model::Range rows{0, graph.batch().rows()};
+std::vector<float> DeviceRun::hidden(std::int32_t rows) const {
+  require(states_.has_value(), "hidden states are the master's, of an encoder");
   const model::Range columns{0, static_cast<std::int32_t>(plan_->model.hidden)};
-  std::vector<float> states(static_cast<std::size_t>(rows.size()) *
+  std::vector<float> states(static_cast<std::size_t>(rows) *
                             static_cast<std::size_t>(columns.size()));
-  const auto last = std::ranges::find_if(graph.tasks(), [this](const model::Task& task) {
-    return task.device == options_.self && task.kind == model::TaskKind::norm &&
-           task.block == model::WeightBlock::head;
-  });
-  require(last != graph.tasks().end(), "hidden states are the master's, of an encoder");
-  compute_.read_rows(last->output, rows, columns, states);
+  compute_.read_rows(*states_, {0, rows}, columns, states);
   return states;
 }
 

@@ -38,9 +38,10 @@ struct RunOptions {
   double dilation = 1.0;  // factor by which emulated time is slowed, on every device
   // Overhead of emulated links, measured before the run; none: from the plan's profiles.
   std::optional<MessageOverhead> overhead{};
-  // Scoring instead of generation: any number of texts of at most workload.prompt_tokens rows, each
-  // a step of its own, with the strategy's graph for its length.
-  std::int32_t scored_rows = 0;  // the most of one text, at least 1; 0: a generation
+  // Reading texts instead of generation, to score them or for an encoder's hidden states: any
+  // number of at most workload.prompt_tokens rows, each a step of its own, with the strategy's
+  // graph for its length.
+  std::int32_t scored_rows = 0;  // the most of one text, 1 of an encoder; 0: a generation
   bool keep_records = false;     // of every task, for a timeline
   // Serving instead of generation: steps of many requests from the master's scheduler, each within
   // this capacity, `most_steps` at most (0: no limit, and no report at the end). `workload` is then
@@ -180,10 +181,11 @@ class DeviceRun {
   // Runtime::step for step `i`; `tokens` are those of its rows, empty on devices that do not embed.
   std::int32_t step(std::int32_t i, std::span<const std::int32_t> tokens,
                     const SampleToken& sample);
-  // Executes step `i` of a run that scores, the prompt in `batch`; records no times. Throws Error
-  // unless the batch is one text, from its beginning, that fits the workload.
-  void score(std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> tokens,
-             const SampleToken& sample);
+  // Executes step `i` of a run that reads texts, the prompt in `batch`; records no times.
+  // `not_before`: as of serve(). Throws Error unless the batch is one text, from its beginning,
+  // that fits the workload.
+  void read(std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> tokens,
+            const SampleToken& sample, Clock::time_point not_before = {});
   // Executes step `i` of a run that serves requests; `tokens` are empty on devices that do not
   // embed. Throws Error unless the batch is within the run's capacity. An emulated master begins no
   // earlier than `not_before`, for which it has waited, as requests may arrive while it idles;
@@ -214,11 +216,13 @@ class DeviceRun {
   }
   [[nodiscard]] DeviceReport report() const;
   [[nodiscard]] std::span<const float> logits() const { return compute_.logits(); }
-  // Returns the last hidden state of every row, [prompt, hidden]: on the master, after an encoder's
-  // step.
-  [[nodiscard]] std::vector<float> hidden() const;
+  // Returns the last hidden states of the first `rows`, [rows, hidden]: on the master, after an
+  // encoder's step.
+  [[nodiscard]] std::vector<float> hidden(std::int32_t rows) const;
 
  private:
+  // Begins the schedules of emulated time with the run and, if `not_before` is given, with a step.
+  void begin_schedules(std::int32_t i, Clock::time_point not_before);
   // Takes the records of finished steps: of all, or if `all` is not set at most of the first, and
   // only if there is room for another step.
   void take_done(bool all);
@@ -235,8 +239,9 @@ class DeviceRun {
   Compute compute_;
   Pacer pacer_;
   Runtime runtime_;
-  planner::GraphCache served_graphs_;  // of a run that serves requests
-  TimeLog times_;                      // of the present step or, if they are kept, of all
+  planner::GraphCache served_graphs_;       // of a run that serves requests
+  TimeLog times_;                           // of the present step or, if they are kept, of all
+  std::optional<model::BufferRef> states_;  // the last hidden states of an encoder's step
   Tally tally_;
 };
 

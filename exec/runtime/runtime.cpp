@@ -197,6 +197,7 @@ std::int32_t Runtime::run(Flight& flight, std::size_t first, std::size_t last,
   std::int32_t token = -1;
   activity_->enter(Phase::computing, Activity::kNobody, programs.actions.size());
   const auto record = [&](model::TaskIndex task, const Pacer::Interval& interval) {
+    activity_->compute(interval.end - interval.start);
     flight.log.push_back({.step = flight.step,
                           .task = task,
                           .start_ns = nanoseconds(interval.start),
@@ -235,6 +236,7 @@ std::int32_t Runtime::run(Flight& flight, std::size_t first, std::size_t last,
     }
   }
   static_cast<void>(enter_cache(flight));  // of a device without tasks
+  if (last == programs.actions.size()) activity_->finish_step(flight.batch.rows());
   pacer_->settle();
   pacer_->wait();
   return token;

@@ -16,14 +16,15 @@ std::size_t begun(std::string_view text, std::string_view stop) {
 }  // namespace
 
 AnswerText::AnswerText(const Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
-                       std::vector<std::string> stops)
-    : decoder_(tokenizer), stops_(std::move(stops)) {
+                       std::vector<std::string> stops, ShownToken shown)
+    : decoder_(tokenizer), stops_(std::move(stops)), shown_(std::move(shown)) {
   for (const std::int32_t token : prompt) static_cast<void>(decoder_.push(token));
 }
 
 std::string AnswerText::push(std::int32_t token) {
   if (stopped_) return {};
   kept_ += decoder_.push(token);
+  if (token == shown_.id) kept_ += shown_.text;
   return take(false);
 }
 

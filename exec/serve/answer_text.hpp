@@ -11,13 +11,19 @@
 
 namespace tandem::exec {
 
+// A special token, which has no text of its own, that a text shows.
+struct ShownToken {
+  std::int32_t id = -1;  // below 0: none
+  std::string text{};
+};
+
 // Text that may be the beginning of a stop text is kept back until that is decided.
 class AnswerText {
  public:
   // The text continues `prompt`, which is not part of it. `stops` are not empty. `tokenizer`
   // outlives this.
   AnswerText(const Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
-             std::vector<std::string> stops);
+             std::vector<std::string> stops, ShownToken shown = {});
 
   // Returns the text that is known after the next token; nothing more once stopped().
   [[nodiscard]] std::string push(std::int32_t token);
@@ -31,6 +37,7 @@ class AnswerText {
 
   StreamingDecoder decoder_;
   std::vector<std::string> stops_;
+  ShownToken shown_;
   std::string kept_;
   bool stopped_ = false;
 };

@@ -7,10 +7,9 @@
 
 namespace tandem::exec {
 
-LiveSession::LiveSession(const planner::Plan& plan, ExecuteOptions options, RequestDesk& desk,
+LiveSession::LiveSession(const planner::Plan& plan, ExecuteOptions options, ServiceDesk& desk,
                          LiveSessionEvents events)
     : plan_(&plan), options_(std::move(options)), desk_(&desk), events_(std::move(events)) {
-  options_.serve->source = desk_;
   options_.interrupt = &interrupt_;
   thread_ = std::thread([this] { run(); });
 }
@@ -33,7 +32,7 @@ void LiveSession::stop(const std::string& reason) {
 void LiveSession::run() {
   std::string failure;
   try {
-    serve_requests(*plan_, options_, [this] {
+    desk_->serve(*plan_, options_, [this] {
       if (events_.on_ready) events_.on_ready();
     });
   } catch (const std::exception& error) {

@@ -2,11 +2,13 @@
 
 // A session that serves a desk, on a thread of its own.
 
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 
-#include "exec/serve/request_desk.hpp"
+#include "exec/serve/service_desk.hpp"
 #include "exec/session/execute.hpp"
 #include "exec/session/interrupt.hpp"
 #include "planner/plan/plan.hpp"
@@ -22,9 +24,9 @@ struct LiveSessionEvents {
 
 class LiveSession {
  public:
-  // `options.serve` says how; its source becomes `desk`. `plan` and `desk` outlive the session. If
-  // it fails, the desk is closed with the reason.
-  LiveSession(const planner::Plan& plan, ExecuteOptions options, RequestDesk& desk,
+  // Serves `desk` with `options`. `plan` and `desk` outlive the session. If it fails, the desk is
+  // closed with the reason.
+  LiveSession(const planner::Plan& plan, ExecuteOptions options, ServiceDesk& desk,
               LiveSessionEvents events);
   // Closes the desk and waits: a second for the step under way, which is then broken off.
   ~LiveSession();
@@ -39,7 +41,7 @@ class LiveSession {
 
   const planner::Plan* plan_;
   ExecuteOptions options_;
-  RequestDesk* desk_;
+  ServiceDesk* desk_;
   LiveSessionEvents events_;
   Interrupt interrupt_;
   std::mutex mutex_;

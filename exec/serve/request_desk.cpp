@@ -72,11 +72,13 @@ void RequestDesk::expect_room(std::size_t requests) {
                  std::to_string(requests) + " more; try again later");
 }
 
-std::size_t RequestDesk::submit(LiveRequest live, std::vector<std::string> stops, TakePart take) {
+std::size_t RequestDesk::submit(LiveRequest live, std::vector<std::string> stops, TakePart take,
+                                ShownToken shown) {
   check(live);
-  Answer answer{.text = AnswerText(*tokenizer_, live.request.prompt_ids, std::move(stops)),
-                .take = std::move(take),
-                .prompt_tokens = live.request.prompt_tokens};
+  Answer answer{
+      .text = AnswerText(*tokenizer_, live.request.prompt_ids, std::move(stops), std::move(shown)),
+      .take = std::move(take),
+      .prompt_tokens = live.request.prompt_tokens};
   const std::lock_guard lock(mutex_);
   if (!closed_.empty()) throw DeskClosed(closed_);
   if (answers_.size() >= most_requests()) {
@@ -132,6 +134,13 @@ RequestDesk::Counts RequestDesk::counts() const {
   Counts counts = counts_;
   counts.under_way = answers_.size();
   return counts;
+}
+
+void RequestDesk::serve(const planner::Plan& plan, const ExecuteOptions& options,
+                        const std::function<void()>& on_ready) {
+  ExecuteOptions own = options;
+  own.serve.value().source = this;
+  serve_requests(plan, own, on_ready);
 }
 
 RequestSource::News RequestDesk::take() {

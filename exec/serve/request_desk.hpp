@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "exec/serve/answer_text.hpp"
+#include "exec/serve/service_desk.hpp"
 #include "exec/session/request_source.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
-#include "model/base/error.hpp"
 #include "model/transformer/transformer.hpp"
 #include "planner/plan/capacity.hpp"
 #include "planner/plan/inference_request.hpp"
@@ -42,19 +42,8 @@ struct AnswerPart {
   std::string failure{};         // why it failed
 };
 
-// The desk is full: try again later.
-class DeskFull : public Error {
- public:
-  using Error::Error;
-};
-// Serving has ended.
-class DeskClosed : public Error {
- public:
-  using Error::Error;
-};
-
 // Thread-safe.
-class RequestDesk final : public RequestSource {
+class RequestDesk final : public RequestSource, public ServiceDesk {
  public:
   // Called by the thread that serves, or by close(); must not block and not call the desk.
   using TakePart = std::function<void(const AnswerPart& part)>;
@@ -80,28 +69,17 @@ class RequestDesk final : public RequestSource {
 
   // Throws DeskFull unless so many more requests can be submitted now, by the one thread that does.
   void expect_room(std::size_t requests);
-  // Hands in a request of at most new_tokens; returns its number. Throws as check() does, DeskFull
-  // and DeskClosed.
-  std::size_t submit(LiveRequest live, std::vector<std::string> stops, TakePart take);
+  // Hands in a request of at most new_tokens, whose answer's text shows `shown`; returns its
+  // number. Throws as check() does, DeskFull and DeskClosed.
+  std::size_t submit(LiveRequest live, std::vector<std::string> stops, TakePart take,
+                     ShownToken shown = {});
   // The request is not wanted any more: no part comes after this has returned.
   void cancel(std::size_t number);
-  // Ends serving: all answers fail with `reason`, as do later submits.
-  void close(const std::string& reason);
-  [[nodiscard]] bool is_closed() const;
-
-  struct Counts {
-    std::size_t under_way = 0;
-    std::size_t waiting = 0;  // of these, without a token yet
-    std::uint64_t submitted = 0;
-    std::uint64_t refused = 0;   // as the desk was full
-    std::uint64_t finished = 0;  // stopped or at their length
-    std::uint64_t cancelled = 0;
-    std::uint64_t prompt_tokens = 0;  // of all that were submitted
-    std::uint64_t tokens = 0;         // that were generated
-    std::uint64_t begun_tokens = 0;   // of the prompts of requests that have begun
-    std::uint64_t cached_tokens = 0;  // of these, not read again
-  };
-  [[nodiscard]] Counts counts() const;
+  void close(const std::string& reason) override;
+  [[nodiscard]] bool is_closed() const override;
+  [[nodiscard]] Counts counts() const override;
+  void serve(const planner::Plan& plan, const ExecuteOptions& options,
+             const std::function<void()>& on_ready) override;
 
   News take() override;
   void await(Clock::time_point deadline) override;

@@ -14,6 +14,7 @@
 #include "exec/session/emulated_devices.hpp"
 #include "exec/session/open_files.hpp"
 #include "exec/session/run_weights.hpp"
+#include "exec/session/text_reading.hpp"
 #include "exec/weights/store/block_store.hpp"
 #include "model/base/error.hpp"
 #include "model/base/text_table.hpp"
@@ -118,6 +119,7 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
   run.on_stage = options.on_stage;
   run.on_warning = options.on_warning;
   run.on_notice = options.on_notice;
+  run.watch = options.watch;
   run.on_logits = options.on_logits;
   run.serve = options.serve;
   run.grammar = options.grammar;
@@ -265,12 +267,25 @@ void serve_requests(const planner::Plan& plan, const ExecuteOptions& options,
                     const std::function<void()>& on_ready) {
   require(options.serve && options.serve->source != nullptr, "serve_requests: a source");
   if (!plan.model.architecture().generates())
-    throw Error("model " + plan.model.name +
-                ": an encoder, expected a model that continues texts; its hidden states come from "
-                "'tandem run --hidden'");
+    throw Error(
+        "model " + plan.model.name +
+        ": an encoder, expected a model that continues texts; serve_texts() is for encoders");
   Preparation ready(plan, options);
   ready.run.on_begin = on_ready;
   static_cast<void>(generate(plan, ready.run, ready.interrupt()));
+  if (ready.emulated) ready.emulated->finish();
+}
+
+void serve_texts(const planner::Plan& plan, const ExecuteOptions& options, TextSource& source,
+                 std::int64_t most_tokens, const std::function<void()>& on_ready) {
+  require(!plan.model.architecture().generates(), "serve_texts: an encoder");
+  ExecuteOptions longest = options;
+  longest.serve.reset();
+  longest.prompt = std::vector<std::int32_t>(static_cast<std::size_t>(most_tokens));
+  longest.new_tokens = 0;
+  Preparation ready(plan, longest);
+  ready.run.on_begin = on_ready;
+  read_texts(plan, ready.run, source, ready.interrupt());
   if (ready.emulated) ready.emulated->finish();
 }
 

@@ -38,6 +38,7 @@
 #include "exec/grammar/token_grammar.hpp"
 #include "exec/kernels/kernel_set.hpp"
 #include "exec/session/master.hpp"
+#include "exec/session/text_source.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
@@ -103,6 +104,7 @@ struct ExecuteOptions {
   bool digest_weights = false;
   const Tokenizer* tokenizer = nullptr;  // null: the tokenizer of `weights`
   Interrupt* interrupt = nullptr;        // lets another thread end the run; null: nothing does
+  DeviceWatch* watch = nullptr;          // sees what the devices do; null: none
 
   // These are called one at a time, on any thread; what they throw ends the run.
   // on_text is told more of the text, prompt included; of many requests, each whole text once its
@@ -143,5 +145,10 @@ struct Execution {
 // execute() does.
 void serve_requests(const planner::Plan& plan, const ExecuteOptions& options,
                     const std::function<void()>& on_ready);
+
+// Serves the texts of `source`, of at most `most_tokens` tokens each, with `plan` of an encoder, as
+// serve_requests() does.
+void serve_texts(const planner::Plan& plan, const ExecuteOptions& options, TextSource& source,
+                 std::int64_t most_tokens, const std::function<void()>& on_ready);
 
 }  // namespace tandem::exec

@@ -1,7 +1,6 @@
 #include "exec/session/master.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "exec/emulation/drift.hpp"
@@ -9,6 +8,7 @@
 #include "exec/session/master_session.hpp"
 #include "exec/session/report_gathering.hpp"
 #include "exec/session/request_serving.hpp"
+#include "exec/session/text_reading.hpp"
 #include "model/base/error.hpp"
 #include "planner/memory/plan_storage.hpp"
 #include "planner/memory/session_memory.hpp"
@@ -63,12 +63,8 @@ class GenerationRun {
       session_.device().expect(session_.graphs().count() - i);
       const std::int32_t token = session_.device().step(i, tokens, sample);
       if (!plan_.model.architecture().generates()) {
-        generation.hidden = session_.device().hidden();
-        if (std::ranges::any_of(generation.hidden, [](float x) { return !std::isfinite(x); })) {
-          throw Error("model " + plan_.model.name +
-                      ": a hidden state is not a finite number, expected finite ones; the weights "
-                      "are damaged, copy or download them again");
-        }
+        generation.hidden = finite_states(
+            session_.device().hidden(static_cast<std::int32_t>(tokens.size())), plan_.model);
         break;
       }
       if (token < 0) throw Error("plan: the master samples no token; make the plan again");

@@ -16,6 +16,7 @@
 #include "exec/emulation/turn.hpp"
 #include "exec/grammar/token_grammar.hpp"
 #include "exec/kernels/kernel_set.hpp"
+#include "exec/session/device_watch.hpp"
 #include "exec/session/peer_session.hpp"
 #include "exec/session/request_source.hpp"
 #include "exec/transport/endpoint.hpp"
@@ -41,6 +42,7 @@ struct SessionOptions {
   std::shared_ptr<Ledger> ledger;  // emulated links; null: real ones
   std::shared_ptr<Turn> turn;      // of emulated devices, to compute; null: none have to wait
   SessionTimes times;
+  DeviceWatch* watch = nullptr;  // sees what the devices do while they work; null: none
   // These are called one at a time, on any thread.
   // What is being done before the first step ("slicing weights for phone"), for a progress line.
   std::function<void(const std::string& stage)> on_stage;

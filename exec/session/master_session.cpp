@@ -174,6 +174,16 @@ void MasterSession::say_goodbye() {
   }
 }
 
+DeviceStates MasterSession::states() {
+  DeviceStates states(plan_->cluster.devices().size());
+  Heartbeat own = activity().read();
+  own.memory_bytes = resident_bytes();
+  states[static_cast<std::size_t>(plan_->master)] = own;
+  for (const model::DeviceIndex d : peers_)
+    states[static_cast<std::size_t>(d)] = control().state_of(d).activity;
+  return states;
+}
+
 std::string MasterSession::waited_for() {
   const auto names = [this](model::DeviceIndex d) {
     return d >= 0 && d < plan_->cluster.size() ? name(d) : "a device";

@@ -48,6 +48,8 @@ class MasterSession {
       connect();
       offer();
       prepare();
+      if (options_->watch != nullptr) options_->watch->use([this] { return states(); });
+      const Unwatched unwatched{options_->watch};
       auto result = body();
       say_goodbye();
       interrupt_->leave();
@@ -96,12 +98,24 @@ class MasterSession {
   [[nodiscard]] bool own_peak() const { return own_peak_; }
 
  private:
+  // Ends looking on, before what is looked at ends.
+  struct Unwatched {
+    explicit Unwatched(DeviceWatch* its_watch) : watch(its_watch) {}
+    Unwatched(const Unwatched&) = delete;
+    Unwatched& operator=(const Unwatched&) = delete;
+    ~Unwatched() {
+      if (watch != nullptr) watch->use(nullptr);
+    }
+    DeviceWatch* watch;
+  };
   void begin();
   void connect();
   void offer();
   void prepare();
   void await_ready();
   void say_goodbye();
+  // Any thread, while the body runs.
+  [[nodiscard]] DeviceStates states();
   // For a notice, on its thread: the device at the end of the chain of those that wait for another.
   [[nodiscard]] std::string waited_for();
 

@@ -23,7 +23,7 @@ PassageScores score_passage(MasterSession& session, std::int32_t i, const Passag
   session.announce(i, batch, rows);
   PassageScores scores;
   auto expected = passage.tokens.end() - passage.scored;
-  session.device().score(i, batch, rows, [&](std::span<const float> logits) {
+  session.device().read(i, batch, rows, [&](std::span<const float> logits) {
     require(expected != passage.tokens.end(), "as many rows are sampled as asked for");
     scores.push_back(score_token(logits, *expected));
     return *expected++;

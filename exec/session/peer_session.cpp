@@ -5,6 +5,7 @@
 
 #include "exec/emulation/dilation.hpp"
 #include "exec/emulation/ledger_transport.hpp"
+#include "exec/machine/process_facts.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
 
@@ -19,6 +20,7 @@ Session::Session(const SessionTimes& times)
                      .first = times.connect,
                      .unread = times.unread,
                      .activity = &activity_,
+                     .memory = resident_bytes,
                      .on_failure = [this](const std::string& reason) { end(reason); }});
 }
 

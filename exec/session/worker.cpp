@@ -289,7 +289,7 @@ class WorkerSession {
       throw Error("plan: samples on a worker, expected on the master only");
     };
     if (run_.scored_rows > 0 && begin.step == next) {
-      device_run_->score(next, begin.batch, begin.tokens, sample);
+      device_run_->read(next, begin.batch, begin.tokens, sample);
       return;
     }
     if (run_.serves() && begin.step == next) {

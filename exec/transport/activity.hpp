@@ -3,6 +3,7 @@
 // What a process is doing, for its heartbeats: whoever waits for it shall see it get on.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -37,12 +38,26 @@ class Activity {
     ticks_.store(ticks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
+  // The processor has computed for so long. Of one thread, as finish_step().
+  void compute(std::chrono::nanoseconds time) {
+    busy_ns_.store(
+        busy_ns_.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(time.count()),
+        std::memory_order_relaxed);
+  }
+  // A step of so many tokens is done.
+  void finish_step(std::int64_t rows) {
+    rows_.store(rows_.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(rows),
+                std::memory_order_relaxed);
+  }
+
   [[nodiscard]] Heartbeat read() const {
     return {.phase = phase_.load(std::memory_order_relaxed),
             .subject = subject_.load(std::memory_order_relaxed),
             .ticks = ticks_.load(std::memory_order_relaxed),
             .done = done_.load(std::memory_order_relaxed),
-            .total = total_.load(std::memory_order_relaxed)};
+            .total = total_.load(std::memory_order_relaxed),
+            .busy_ns = busy_ns_.load(std::memory_order_relaxed),
+            .rows = rows_.load(std::memory_order_relaxed)};
   }
 
  private:
@@ -51,6 +66,8 @@ class Activity {
   std::atomic<std::uint64_t> ticks_ = 0;
   std::atomic<std::uint64_t> done_ = 0;
   std::atomic<std::uint64_t> total_ = 0;
+  std::atomic<std::uint64_t> busy_ns_ = 0;
+  std::atomic<std::uint64_t> rows_ = 0;
 };
 
 // Whether who does that is at work for its subject, and does not wait for it.

@@ -171,6 +171,7 @@ struct Control::State {
 
   void beat() {
     Heartbeat heartbeat = options.activity != nullptr ? options.activity->read() : Heartbeat{};
+    if (options.memory) heartbeat.memory_bytes = options.memory();
     for (WatchedPeer& peer : peers) {
       if (peer.dead || peer.said_goodbye || peer.unsent() > 0) continue;
       heartbeat.behind = peer.full();

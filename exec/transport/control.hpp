@@ -28,6 +28,8 @@ struct ControlOptions {
   // gone after this.
   std::chrono::milliseconds unread{5000};
   const Activity* activity = nullptr;  // told in heartbeats; outlives the Control, may be null
+  // Returns the bytes that this process has in memory, for heartbeats; null: not known.
+  std::function<std::uint64_t()> memory{};
   // Called once, on the background thread, with the reason of the first failure: cancel the
   // transport here. Must not call back into Control.
   std::function<void(const std::string& reason)> on_failure{};

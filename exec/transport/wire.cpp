@@ -150,6 +150,9 @@ void write(Writer& w, const Heartbeat& m) {
   w.u64(m.ticks);
   w.u64(m.done);
   w.u64(m.total);
+  w.u64(m.busy_ns);
+  w.u64(m.rows);
+  w.u64(m.memory_bytes);
   w.u8(m.behind ? 1 : 0);
 }
 void read(Reader& r, Heartbeat& m) {
@@ -159,6 +162,9 @@ void read(Reader& r, Heartbeat& m) {
   m.ticks = r.u64();
   m.done = r.u64();
   m.total = r.u64();
+  m.busy_ns = r.u64();
+  m.rows = r.u64();
+  m.memory_bytes = r.u64();
   m.behind = r.flag("behind");
 }
 
@@ -308,7 +314,7 @@ constexpr std::array<TypeInfo, std::variant_size_v<Message>> kTypes{{
     {"Peers", kMaxDevices*(kMaxAddressBytes + 4) + 4},
     {"StepBegin", kMaxSegments*(kSegmentBytes + kPlaceBytes) + kMaxCacheOps* kCacheOpBytes +
                       kMaxTokens * 4 + 16},
-    {"Heartbeat", 32},
+    {"Heartbeat", 64},
     {"Abort", kMaxReasonBytes + 16},
     {"Report", kMaxChunkBytes + 16},
     {"Goodbye", 0},

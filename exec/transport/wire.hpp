@@ -133,6 +133,9 @@ struct Heartbeat {  // also says that, and with what, its sender gets on
   std::uint64_t ticks = 0;          // differs from one to the next if any work was done between
   std::uint64_t done = 0;           // of the phase: bytes, or tasks
   std::uint64_t total = 0;          // 0: not known
+  std::uint64_t busy_ns = 0;        // that its processor has computed in the session
+  std::uint64_t rows = 0;           // tokens of the steps that it has finished
+  std::uint64_t memory_bytes = 0;   // that its process has in memory now; 0: not known
   bool behind = false;  // the sender has more to take in than it holds, so it reads no more for now
   bool operator==(const Heartbeat&) const = default;
 };

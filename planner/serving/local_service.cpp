@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/base/error.hpp"
 #include "planner/search/local_plan.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -15,29 +14,50 @@ namespace {
 constexpr std::int64_t kTogether = 4;
 constexpr std::int64_t kMostPositions = 8192;
 constexpr std::int64_t kLeastPositions = 512;
-constexpr std::int64_t kChunk = 256;  // rows of prompts beside decoding
+constexpr std::int64_t kChunk = 256;     // rows of prompts beside decoding
+constexpr std::int64_t kLeastText = 64;  // tokens that an encoder reads at least
+
+// An encoder reads one text at a time, as long a one as there is memory for.
+std::variant<LiveService, Infeasible> encoder_here(const model::Transformer& transformer,
+                                                   model::Bytes memory) {
+  std::variant<Plan, Infeasible> answer = Infeasible{};
+  for (const bool streams : {false, true}) {
+    for (std::int64_t most = std::min(transformer.max_context, kMostPositions);; most /= 2) {
+      Request request = request_here(transformer, {.prompt_tokens = most, .new_tokens = 0}, memory);
+      if (!streams) request.window.blocks = 0;
+      answer = make_plan(request);
+      if (auto* const plan = std::get_if<Plan>(&answer))
+        return live_service(std::move(*plan), std::nullopt);
+      if (most / 2 < kLeastText) break;
+    }
+  }
+  return std::get<Infeasible>(std::move(answer));
+}
 
 }  // namespace
 
 LiveService live_service(Plan plan, const std::optional<PlannedService>& planned) {
   check_serves_many(plan);
-  if (!plan.model.architecture().generates())
-    throw Error("model " + plan.model.name +
-                ": an encoder, expected a model that continues texts; its hidden states come from "
-                "'tandem run --hidden'");
-  LiveService service{.plan = std::move(plan), .policy = &find_policy("continuous")};
-  if (planned) {
+  const bool generates = plan.model.architecture().generates();
+  LiveService service{.plan = std::move(plan),
+                      .policy = &find_policy(generates ? "continuous" : "sequential")};
+  if (planned && generates) {
     service.policy = &find_policy(planned->policy);
     service.chunk = planned->chunk;
     service.steps = planned->in_flight;
   }
   service.capacity = serving_capacity(service.plan, service.steps);
-  if (!planned && reads_chunks(service.plan)) service.chunk = service.capacity.rows;
+  if (!planned && generates && reads_chunks(service.plan)) service.chunk = service.capacity.rows;
   return service;
+}
+
+std::int64_t longest_text(const LiveService& service) {
+  return std::min(service.plan.model.max_context, service.capacity.rows);
 }
 
 std::variant<LiveService, Infeasible> service_here(const model::Transformer& transformer,
                                                    model::Bytes memory) {
+  if (!transformer.architecture().generates()) return encoder_here(transformer, memory);
   const Policy& policy = find_policy("continuous");
   std::variant<Plan, Infeasible> answer = Infeasible{};
   std::int64_t chunk = kChunk;

@@ -21,13 +21,18 @@ struct LiveService {
 };
 
 // Returns how `plan` serves: by the policy and chunk of `planned`; one that was made for a single
-// request in the order of arrival, with prompts in chunks of its prompt's length. Throws Error,
-// naming the strategy, for a plan that can serve its one prompt only.
+// request in the order of arrival, with prompts in chunks of its prompt's length. An encoder's
+// reads one text after another, whatever `planned` is. Throws Error, naming the strategy, for a
+// plan that can serve its one prompt only.
 [[nodiscard]] LiveService live_service(Plan plan, const std::optional<PlannedService>& planned);
+
+// Returns the most tokens of a text that the service of an encoder reads.
+[[nodiscard]] std::int64_t longest_text(const LiveService& service);
 
 // Returns a service on a device with `memory`, strategy `local`: four requests at once of up to
 // 8,192 positions each, or fewer and then shorter ones until weights and caches fit; weights stream
-// from the disk only if that does not suffice.
+// from the disk only if that does not suffice. An encoder: one text at a time of up to 8,192
+// tokens, or shorter ones.
 [[nodiscard]] std::variant<LiveService, Infeasible> service_here(
     const model::Transformer& transformer, model::Bytes memory);
 

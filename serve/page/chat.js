@@ -4,6 +4,7 @@ import {ask, find, readEvents} from './server.js';
 
 const turns = find('turns');
 let chats = true;      // whether the model has a chat template; else it continues each text by itself
+let embeds = false;    // whether it is an encoder, which writes nothing
 let messages = [];
 let running = null;  // the AbortController of the present answer
 
@@ -127,6 +128,7 @@ find('reset').addEventListener('click', () => {
 });
 
 function introduce() {
+  if (embeds) return void add('note', 'This model is an encoder: it writes no text. Ask it for embeddings at /v1/embeddings.');
   if (!chats) add('note', 'This model has no chat template: it continues each text that you write, by itself.');
 }
 
@@ -135,6 +137,8 @@ function begin(cluster) {
   find('model').textContent = cluster.model;
   document.title = cluster.model + ' – tandem';
   chats = cluster.chats;
+  embeds = cluster.embeds;
+  find('send').disabled = find('text').disabled = embeds;
   find('system-row').hidden = !chats;
   introduce();
 }

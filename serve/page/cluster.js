@@ -4,7 +4,7 @@ import {begin} from './chat.js';
 import {offerPlanner} from './planner.js';
 import {ask, find} from './server.js';
 import {row, time} from './table.js';
-import {bits, drawTopology, milliseconds} from './topology.js';
+import {bits, drawTopology, milliseconds, showLive} from './topology.js';
 
 const kPause = 1000;       // ms between questions
 const kLongPause = 3000;   // while the server does not answer
@@ -59,6 +59,8 @@ function update(cluster) {
   find('rate').textContent = live.tokens_per_s.toFixed(1);
   find('rate').title = `over the last ${live.window_s} s`;
   find('finished').textContent = live.finished;
+  const last = requests.findLast(({predicted}) => predicted?.busy)?.predicted ?? prediction.plan;
+  showLive(find('topology'), live.devices, last?.busy ?? null);
   find('prediction-note').textContent = predictionText(cluster);
   const rows = requests.map(({measured, predicted}) => row(
     lengths(measured) + (measured.shared ? '\u00a0*' : ''),

@@ -1,7 +1,7 @@
 // The devices and links of a cluster as SVG: devices below one another, routers beside them.
 
 const kWidth = 400;
-const kBox = {x: 150, width: 246, height: 66, gap: 14};
+const kBox = {x: 150, width: 246, height: 98, gap: 14};
 const kRouter = {x: 14, step: 26, radius: 9};
 const kBend = 74;  // x from which edges run level to a device, between the two lines of their label
 const kMostLabels = 16;  // edges with labels; more would hide one another
@@ -51,17 +51,37 @@ function deviceBox(device, cluster, most, y) {
   const kind = (device.is_master ? 'master ' : '') + (device.weights_share > 0 ? '' : 'idle');
   const share = `${(100 * device.weights_share).toFixed(device.weights_share < 0.1 ? 1 : 0)}% of weights`;
   const memory = `${bytes(used)} of ${bytes(device.budget_bytes)}`;
-  const group = make('g', {class: kind},
+  const group = make('g', {class: 'device ' + kind},
     make('rect', {class: 'box', x, y, width, height: kBox.height, rx: 6}),
     make('text', {class: 'name', x: x + 10, y: y + 17}, device.name),
     make('text', {class: 'weak', x: x + 10, y: y + 33}, holds(device, cluster, most)),
     make('text', {class: 'weak', x: x + width - 10, y: y + 33, 'text-anchor': 'end'}, share),
     make('rect', {class: 'rest', x: x + 10, y: y + 40, width: bar, height: 4, rx: 2}),
     make('rect', {class: 'used', x: x + 10, y: y + 40, width: Math.max(filled, used > 0 ? 2 : 0), height: 4, rx: 2}),
-    make('text', {class: 'weak', x: x + 10, y: y + 58}, memory + (device.streams ? ', streams from disk' : '')));
+    make('text', {class: 'weak', x: x + 10, y: y + 58}, memory + (device.streams ? ', streams' : '')),
+    make('text', {class: 'now', x: x + 10, y: y + 76}),
+    make('text', {class: 'weak rate', x: x + width - 10, y: y + 76, 'text-anchor': 'end'}),
+    make('text', {class: 'weak busy', x: x + 10, y: y + 90}),
+    make('text', {class: 'weak resident', x: x + width - 10, y: y + 58, 'text-anchor': 'end'}));
   if (device.is_master)
     group.append(make('text', {class: 'tag', x: x + width - 10, y: y + 17, 'text-anchor': 'end'}, 'master'));
   return group;
+}
+
+const percent = (share) => `${Math.round(100 * share)}%`;
+
+// Writes what each device does now into the boxes of `svg`. `live`: of /v1/cluster; `predicted`: shares of a request alone, or null.
+function showLive(svg, live, predicted) {
+  svg.querySelectorAll('.device').forEach((group, i) => {
+    const now = live[i];
+    const write = (name, text) => { group.querySelector('.' + name).textContent = text; };
+    group.classList.toggle('computes', now?.state === 'computes');
+    write('now', !now ? '' : now.for ? `${now.state} for ${now.for}` : now.state);
+    write('rate', now?.tokens_per_s == null ? '' : `${now.tokens_per_s.toFixed(1)} tokens/s`);
+    const share = now?.busy == null ? '' : `computes ${percent(now.busy)}`;
+    write('busy', share && predicted?.[i] != null ? `${share}, predicted ${percent(predicted[i])}` : share);
+    write('resident', now?.memory_bytes ? `${bytes(now.memory_bytes)} now` : '');
+  });
 }
 
 function describe(cluster, most) {
@@ -125,4 +145,4 @@ function drawTopology(all) {
     edges, labels, ...routers, ...cluster.devices.map((device, i) => deviceBox(device, cluster, most, top(i))));
 }
 
-export {bits, bytes, drawTopology, holds, milliseconds, mostHeads};
+export {bits, bytes, drawTopology, holds, milliseconds, mostHeads, showLive};

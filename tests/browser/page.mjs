@@ -138,6 +138,12 @@ async function stops(page) {
   await page.waitForFunction((all) => all.length >= 10, {timeout: kPatience}, sizes);
   expect('the answer grows as tokens come', (await page.evaluate((all) => all.length, sizes)) >= 10);
   await page.waitForFunction(() => document.getElementById('open').textContent === '1', {timeout: kPatience});
+  await page.waitForFunction(() => [...document.querySelectorAll('#topology .busy')].some((text) =>
+    /^computes \d+%, predicted \d+%$/.test(text.textContent)), {timeout: kPatience});
+  const states = await page.$$eval('#topology .now', (all) => all.map((text) => text.textContent));
+  expect(`devices show what they do: ${states.join(', ')}`, states.some((text) => /^(computes|waits)/.test(text)));
+  expect('and the memory that they have', (await page.$$eval('#topology .resident', (all) => all.map((text) => text.textContent)))
+    .some((text) => text.endsWith('B now')));
   await shot(page, 'streaming');
   await page.keyboard.press('Escape');
   await settled(page);

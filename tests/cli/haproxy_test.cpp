@@ -105,6 +105,12 @@ TEST_CASE("cli/haproxy: the configuration has no secret, and verifies every repl
       "-f folder/haproxy.cfg 2>&1");
   CAPTURE(checked.out);
   CHECK(checked.code == 0);
+  // A name that does not resolve stops nothing.
+  const Outcome unknown = bench.shell(
+      "TANDEM_REPLICA_1=127.0.0.1:1 TANDEM_REPLICA_2=no-such-host.invalid:2 TANDEM_CA=server.pem "
+      "haproxy -c -f folder/haproxy.cfg 2>&1");
+  CAPTURE(unknown.out);
+  CHECK(unknown.code == 0);
   // Words behind the address are options of the listener, which are not ignored.
   const Outcome absent = bench.shell(
       "TANDEM_LISTEN='127.0.0.1:1 ssl crt absent.pem' TANDEM_REPLICA_1=127.0.0.1:1 "

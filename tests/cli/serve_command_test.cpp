@@ -165,6 +165,34 @@ TEST_CASE("cli/serve: the cluster is that of the plan, its times those of simula
         doctest::Approx(metrics["ttft_s"].get<double>()).epsilon(1e-6));
   CHECK(all["prediction"]["plan"]["token_latency_s"].get<double>() ==
         doctest::Approx(metrics["token_latency_s"]["mean"].get<double>()).epsilon(1e-6));
+  // Each device's share of computing, predicted, and as the request is served.
+  const json result = json::parse(simulated.out);
+  const json& busy = all["prediction"]["plan"]["busy"];
+  REQUIRE(busy.size() == 2);
+  for (std::size_t d = 0; d < 2; ++d)
+    CHECK(busy[d].get<double>() ==
+          doctest::Approx(result["devices"][d]["busy_s"]["cpu"].get<double>() /
+                          result["requests"][0]["end_s"].get<double>())
+              .epsilon(1e-6));
+  const json body{{"prompt", kPrompt}, {"max_tokens", 10}, {"temperature", 0}};
+  const auto works = [](const json& device) {
+    return device.is_object() && device["busy"].is_number() && device["busy"] > 0.0 &&
+           device["tokens_per_s"] > 0.0;
+  };
+  for (int i = 0; i < 500; ++i) {
+    CHECK(ask(server.port(), post_text("/v1/completions", body.dump())).status == 200);
+    all = ask(server.port(), get_text("/v1/cluster")).json();
+    if (works(all["live"]["devices"][0]) && works(all["live"]["devices"][1])) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  REQUIRE(all["live"]["devices"].size() == 2);
+  for (const json& device : all["live"]["devices"]) {
+    CAPTURE(device.dump());
+    CHECK(works(device));
+    CHECK((device["state"] == "computes" || device["state"] == "waits"));
+    CHECK(device["memory_bytes"] > 1000000);
+    CHECK(device["busy"] <= 1.0);
+  }
 }
 
 TEST_CASE("cli/serve: the planner answers as tandem plan does on the devices that are left") {
@@ -201,6 +229,58 @@ TEST_CASE("cli/serve: the planner answers as tandem plan does on the devices tha
   CHECK(question(body).body.find("fridge") != std::string::npos);
   body = {{"prompt_tokens", 30}, {"new_tokens", 5}, {"format", "q3"}};
   CHECK(question(body).body.find("q4_0") != std::string::npos);
+  CHECK(server.end() == "0\n");
+}
+
+TEST_CASE("cli/serve: an encoder answers with embeddings, pooled as its files or the flag state") {
+  const Workbench bench;
+  bench.write("encoder.json",
+              R"({"model_type": "bert", "architectures": ["BertModel"], "hidden_act": "gelu",
+    "num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 20, "vocab_size": 256,
+    "max_position_embeddings": 64, "type_vocab_size": 2, "layer_norm_eps": 1e-12})");
+  REQUIRE(
+      bench.shell("\"$TANDEM\" model random --config encoder.json --out encoder --quiet").code ==
+      0);
+  const auto refused = [&](const std::string& words) {
+    return bench
+        .shell("timeout 60 \"$TANDEM\" serve --listen 127.0.0.1:0 --cache cache " + words + " 2>&1")
+        .out;
+  };
+  CHECK(refused("--weights tandem-tiny --pooling cls").find("which is no encoder") !=
+        std::string::npos);
+  CHECK(refused("--weights encoder --prefix-cache on").find("which has no cache") !=
+        std::string::npos);
+  CHECK(refused("--weights encoder --pooling min").find("mean, cls, max") != std::string::npos);
+  CHECK(bench.shell("\"$TANDEM\" chat --weights encoder </dev/null 2>&1")
+            .out.find("an encoder, expected") != std::string::npos);
+  const json body{{"input", {"red lamp", "attic"}}};
+  json by_flag;
+  {
+    Server server(bench, "--weights encoder --cache cache --pooling cls");
+    CHECK(bench.read("serve.out").find("of texts of up to 64 tokens") != std::string::npos);
+    by_flag = ask(server.port(), post_text("/v1/embeddings", body.dump())).json()["data"];
+    CHECK(ask(server.port(), get_text("/v1/cluster")).json()["embeds"] == true);
+    CHECK(server.end() == "0\n");
+  }
+  REQUIRE(bench.shell("mkdir encoder/1_Pooling; rm serve.out pid").code == 0);
+  bench.write("encoder/1_Pooling/config.json", R"({"pooling_mode_cls_token": true})");
+  bench.write("encoder/sentence_bert_config.json", R"({"max_seq_length": 20})");
+  CHECK(refused("--weights encoder --pooling mean").find("has 'cls'; leave the flag out") !=
+        std::string::npos);
+  // Over emulated devices.
+  REQUIRE(bench
+              .shell("\"$TANDEM\" plan --platform home4 --devices desktop,laptop --model encoder "
+                     "--strategy galaxy --prompt-tokens 32 --out plan.json --quiet")
+              .code == 0);
+  Server server(bench, "plan.json --weights encoder --emulate --cache cache");
+  CHECK(bench.read("serve.out").find("of texts of up to 20 tokens") != std::string::npos);
+  const json by_file = ask(server.port(), post_text("/v1/embeddings", body.dump())).json()["data"];
+  REQUIRE(by_file.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t c = 0; c < 16; ++c)
+      CHECK(by_file[i]["embedding"][c].get<double>() ==
+            doctest::Approx(by_flag[i]["embedding"][c].get<double>()).epsilon(1e-4));
+  }
   CHECK(server.end() == "0\n");
 }
 

@@ -136,7 +136,7 @@ TEST_CASE("serve/request: tools and their calls are passed on as templates take 
       R"( "{\"z\": 1, \"a\": [2]}"}}]}, {"role": "tool", "tool_call_id": "c", "content": "d"},)"
       R"( {"role": "assistant", "content": "e", "tool_calls": null}],)"
       R"( "tools": [{"type": "function", "function": {"name": "f", "parameters": {"z": 1, "a": 2}}}]})");
-  CHECK(request.tools ==
+  CHECK(request.tools.list ==
         R"([{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}])");
   REQUIRE(request.messages.size() == 4);
   CHECK(request.messages[0].fields.empty());
@@ -151,7 +151,7 @@ TEST_CASE("serve/request: tools and their calls are passed on as templates take 
   CHECK(serve::parse_chat_request(
             chat_with(R"("tools": [{"type": "function", "function": {"name": "f"}}],)"
                       R"( "tool_choice": "none")"))
-            .tools.empty());
+            .tools.list.empty());
 }
 
 TEST_CASE("serve/request: what is unknown, unsupported or out of range is refused by name") {
@@ -180,6 +180,13 @@ TEST_CASE("serve/request: what is unknown, unsupported or out of range is refuse
                {"type": "json_object"})",
             "response_format"},
            {R"("tool_choice": {"type": "function", "function": {"name": "a"}})", "tool_choice"},
+           {R"("tools": [{"type": "function", "function": {"name": "a b"}}])",
+            "tools[0].function.name"},
+           {R"("tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": "any")",
+            "tool_choice"},
+           {R"("tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice":
+               {"type": "function", "function": {"name": "b"}})",
+            "tool_choice.function.name"},
            {R"("response_format": 5)", "response_format"},
            {R"("response_format": "json_object")", "response_format"},
            {R"("response_format": {"type": "xml"})", "response_format.type"},

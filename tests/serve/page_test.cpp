@@ -103,7 +103,7 @@ TEST_CASE("serve/page: the recent rate counts each token for the length of the w
   ClusterBoard board(tiny_plan(), kFacts, {});
   const Clock::time_point begin = Clock::now();
   constexpr std::chrono::milliseconds kGap{100};
-  for (int i = 0; i < 200; ++i) board.add_token(begin + i * kGap);
+  for (int i = 0; i < 200; ++i) board.add_tokens(1, begin + i * kGap);
   const Clock::time_point end = begin + 199 * kGap;
   CHECK(board.rate(end) == doctest::Approx(10.0));
   CHECK(board.rate(end + std::chrono::milliseconds(ClusterBoard::kWindow) / 2) ==
@@ -171,7 +171,7 @@ TEST_CASE("serve/page: emulated time that passes more slowly is taken out") {
   ClusterBoard board(tiny_plan(), facts, {});
   board.add_request({.prompt_tokens = 1, .new_tokens = 2, .ttft_s = 2.0, .token_latency_s = 0.5});
   const Clock::time_point now = Clock::now();
-  board.add_token(now);
+  board.add_tokens(1, now);
   const json all = json::parse(board.json({}, now));
   CHECK(all["dilation"] == 4.0);
   CHECK(all["requests"][0]["measured"]["ttft_s"] == 0.5);

@@ -42,6 +42,7 @@ TEST_CASE("serve/plan question: fields are read, and mistakes are named") {
         R"({"prompt_tokens": 1, "new_tokens": 1e30})",
         R"({"prompt_tokens": 1, "new_tokens": 1, "without": "a"})",
         R"({"prompt_tokens": 1, "new_tokens": 1, "without": [1]})",
+        R"({"prompt_tokens": 1, "new_tokens": 1, "without": ["a", "a"]})",
         R"({"prompt_tokens": 1, "new_tokens": 1, "format": 4})",
         R"({"prompt_tokens": 1, "new_tokens": 1, "devices": ["a"]})"}) {
     CAPTURE(wrong);

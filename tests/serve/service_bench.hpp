@@ -100,8 +100,7 @@ struct Serving {
              .token = token,
              .chat = exec::read_model_chat(home.weights()),
              .vocabulary = home.model.vocab,
-             .waiting_bodies = waiting_bodies,
-             .waiting_bytes = waiting_bytes,
+             .prompts = {.bodies = waiting_bodies, .bytes = waiting_bytes},
              .planner = planner},
             *home.tokenizer, desk, board),
         server({.host = "127.0.0.1", .port = 0}, api, http) {

@@ -103,7 +103,7 @@ ModelChat read_model_chat(const std::filesystem::path& weights) {
 
 std::vector<std::int32_t> encode_chat(const ModelChat& chat, const Tokenizer& tokenizer,
                                       const std::vector<ChatMessage>& messages,
-                                      const std::string& tools) {
+                                      const std::string& tools, std::string_view begun) {
   if (chat.chat_template.empty())
     throw Error(
         "chat: the model has no chat template, expected one in tokenizer_config.json, "
@@ -117,7 +117,8 @@ std::vector<std::int32_t> encode_chat(const ModelChat& chat, const Tokenizer& to
   const std::string text =
       apply_chat_template(chat.chat_template, guarded, chat.settings, shown_tools);
   check_tools(chat, text, guarded, shown_tools);
-  std::vector<std::int32_t> ids = tokenizer.encode(text, WrittenTokens::guarded);
+  std::vector<std::int32_t> ids =
+      tokenizer.encode(text + std::string(begun), WrittenTokens::guarded);
   // The tokens that the tokenizer writes around every text.
   const auto around = static_cast<std::ptrdiff_t>(tokenizer.encode("").size());
   const std::ptrdiff_t front = tokenizer.tokens_in_front();

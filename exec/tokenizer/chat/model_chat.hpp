@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exec/tokenizer/chat/chat_template.hpp"
@@ -24,10 +25,12 @@ struct ModelChat {
 // tokens around them, so nothing is added, as in Hugging Face's transformers. Special tokens in the
 // messages and tools are text, unlike there: what a user writes does not command the model. Throws
 // Error as apply_chat_template, if there is no template, and for a template that does not show
-// the tools, calls or results of tools that it is given.
+// the tools, calls or results of tools that it is given. `begun`: the answer's beginning, behind
+// the prompt for it, whose special tokens are those of the template.
 [[nodiscard]] std::vector<std::int32_t> encode_chat(const ModelChat& chat,
                                                     const Tokenizer& tokenizer,
                                                     const std::vector<ChatMessage>& messages,
-                                                    const std::string& tools = {});
+                                                    const std::string& tools = {},
+                                                    std::string_view begun = {});
 
 }  // namespace tandem::exec

@@ -143,7 +143,8 @@ Outcome executed(const planner::Plan& plan, const std::filesystem::path& weights
           if (plan.model.architecture().generates()) outcome.tokens.push_back(token);
           tokens = {token};
         }
-        if (master && !plan.model.architecture().generates()) outcome.values = {device.hidden()};
+        if (master && !plan.model.architecture().generates())
+          outcome.values = {device.hidden(static_cast<std::int32_t>(plan.workload.prompt_tokens))};
       },
       &network);
   for (const std::string& error : errors) CHECK(error == "");
