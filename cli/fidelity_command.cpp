@@ -314,7 +314,7 @@ Options parsed(const Arguments& arguments) {
              "with --way testbed: system, warm or pinned, as in `testbed run` [system]"},
             {"seconds", "S", "begin no configuration after so many seconds [no limit]"},
             {"runs", "N", "runs of a configuration [5]"},
-            {"profile-seconds", "S", "about how long each of its two profiles may take [3]"},
+            {"profile-seconds", "S", "about how long each of its two profiles may take [10]"},
             {"list", "", "print the configurations and how they are run, and do nothing"},
             {"replay", "DIR",
              "predict the recordings in DIR again, run nothing; exit code 3 if a prediction is not "
@@ -333,7 +333,7 @@ int fidelity_command(const Arguments& arguments, std::ostream& out) {
       .folder = options.text_or("out", "fidelity"),
       .recorder = recorder_here(),
       .runs = static_cast<int>(options.integer_or("runs", 5, 1, 1000)),
-      .profile_seconds = options.number_or("profile-seconds", 3.0, 0.1, 3600.0),
+      .profile_seconds = options.number_or("profile-seconds", 10.0, 0.1, 3600.0),
       .tcp = options.choice_or("tcp", "system", {"system", "warm", "pinned"})};
   constexpr double kNoLimit = 1e9;
   const double seconds = options.number_or("seconds", kNoLimit, 0.0, kNoLimit);

@@ -175,6 +175,9 @@ int platform_command(const Arguments& arguments, std::ostream& out) {
         << varies << '\n';
   if (!platform.defaults.empty()) out << "\nNot stated by the file, defaults used:\n";
   for (const std::string& line : platform.defaults) out << "  " << line << '\n';
+  for (const std::string& remark : {speed_remark(cluster), link_remark(cluster)}) {
+    if (!remark.empty()) out << '\n' << remark << '\n';
+  }
   return 0;
 }
 

@@ -15,7 +15,7 @@ struct SittingOptions {
   // Build and machine, kept in each recording: those of others are not to be mixed with its own.
   std::string recorder;
   int runs = 5;
-  double profile_seconds = 3.0;
+  double profile_seconds = 10.0;
   std::string tcp = "system";  // of ways that are over_tcp
 };
 

@@ -41,6 +41,7 @@ ordered_json request_json(const RequestResult& request, bool shares) {
                     {"ttft_s", request.ttft_s},
                     {"end_s", request.end_s},
                     {"token_latency_s", latency_json(request.token_latency)},
+                    {"token_times_s", request.token_times_s},
                     {"interval_90", interval_json(request.interval_90)}};
   if (shares) json["cached_tokens"] = request.cached_tokens;
   json["tokens"] = request.tokens.empty() ? ordered_json(nullptr) : ordered_json(request.tokens);
@@ -107,6 +108,7 @@ void set_only_request(Result& result) {
                       .ttft_s = metrics.ttft_s,
                       .end_s = end,
                       .token_latency = latency_stats(metrics.token_latencies_s()),
+                      .token_times_s = metrics.token_times_s,
                       .tokens = result.tokens}};
   if (generates && end > 0.0)
     metrics.throughput_tokens_per_s = static_cast<double>(metrics.token_times_s.size()) / end;

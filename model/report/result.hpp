@@ -36,6 +36,7 @@ struct RequestResult {
   double ttft_s = 0.0;      // from its arrival; of an encoder's pass, until its end
   double end_s = 0.0;
   LatencyStats token_latency{};
+  std::vector<double> token_times_s{};         // when each token was sampled, from its arrival
   std::int64_t cached_tokens = 0;              // of its prompt, which were not read again
   std::vector<std::int32_t> tokens{};          // empty in a prediction
   std::optional<TimeIntervals> interval_90{};  // of a prediction

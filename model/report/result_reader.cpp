@@ -116,6 +116,19 @@ std::optional<TimeIntervals> read_interval_90(const JsonValue& json) {
   return read;
 }
 
+std::vector<double> read_token_times(const JsonValue& json) {
+  std::vector<double> times;
+  const std::size_t count = json.size(kMaxItems);
+  times.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const JsonValue time = json.at(i);
+    const double at = time.number(0.0, kMaxNumber);
+    if (i > 0 && at < times.back()) time.fail("no time before the token before it");
+    times.push_back(at);
+  }
+  return times;
+}
+
 Metrics read_metrics(const JsonValue& json) {
   json.expect_keys({"ready_s", "ttft_s", "token_latency_s", "token_times_s",
                     "throughput_tokens_per_s", "interval_90"});
@@ -131,13 +144,7 @@ Metrics read_metrics(const JsonValue& json) {
     metrics.token_latency = latency;
     return metrics;
   }
-  const std::size_t count = times.size(kMaxItems);
-  for (std::size_t i = 0; i < count; ++i) {
-    const JsonValue time = times.at(i);
-    const double at = time.number(0.0, kMaxNumber);
-    if (i > 0 && at < metrics.token_times_s.back()) time.fail("no time before the token before it");
-    metrics.token_times_s.push_back(at);
-  }
+  metrics.token_times_s = read_token_times(times);
   return metrics;
 }
 
@@ -198,19 +205,38 @@ std::optional<std::string> read_digest(const JsonValue& json) {
   return digest;
 }
 
+// Fails unless a request's times are of its tokens, from its first to its end.
+void check_token_times(const JsonValue& json, const RequestResult& request) {
+  const std::vector<double>& times = request.token_times_s;
+  if (times.empty()) return;
+  const JsonValue field = json.at("token_times_s");
+  if (!request.tokens.empty() && request.tokens.size() != times.size())
+    field.fail("a time for each of its " + std::to_string(request.tokens.size()) + " tokens");
+  const auto differ = [](double a, double b) {
+    return std::abs(a - b) > kTotalError * std::max(1.0, std::abs(b));
+  };
+  if (differ(times.front(), request.ttft_s)) field.fail("its ttft_s first");
+  if (differ(request.arrival_s + times.back(), request.end_s))
+    field.fail("its end_s last, from its arrival_s");
+}
+
 RequestResult read_request(const JsonValue& json) {
   json.expect_keys({"id", "arrival_s", "queueing_s", "ttft_s", "end_s", "token_latency_s",
-                    "interval_90", "cached_tokens", "tokens"});
+                    "token_times_s", "interval_90", "cached_tokens", "tokens"});
   const auto cached = json.find("cached_tokens");
-  return {.id = json.at("id").line(),
-          .arrival_s = json.at("arrival_s").number(0.0, kMaxNumber),
-          .queueing_s = amount(json, "queueing_s"),
-          .ttft_s = amount(json, "ttft_s"),
-          .end_s = amount(json, "end_s"),
-          .token_latency = read_latency(json.at("token_latency_s")),
-          .cached_tokens = cached ? cached->integer(0, kMaxTokens) : 0,
-          .tokens = read_tokens(json.at("tokens")),
-          .interval_90 = read_interval_90(json)};
+  const auto times = json.find("token_times_s");  // results made before have none
+  RequestResult request{.id = json.at("id").line(),
+                        .arrival_s = json.at("arrival_s").number(0.0, kMaxNumber),
+                        .queueing_s = amount(json, "queueing_s"),
+                        .ttft_s = amount(json, "ttft_s"),
+                        .end_s = amount(json, "end_s"),
+                        .token_latency = read_latency(json.at("token_latency_s")),
+                        .token_times_s = times ? read_token_times(*times) : std::vector<double>(),
+                        .cached_tokens = cached ? cached->integer(0, kMaxTokens) : 0,
+                        .tokens = read_tokens(json.at("tokens")),
+                        .interval_90 = read_interval_90(json)};
+  check_token_times(json, request);
+  return request;
 }
 
 CacheOp read_cache_op(const JsonValue& json) {

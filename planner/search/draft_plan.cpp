@@ -18,6 +18,7 @@
 #include "planner/search/rate_search.hpp"
 #include "planner/search/share_candidates.hpp"
 #include "planner/search/split_time.hpp"
+#include "planner/strategy/common/gathered_weights.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/positions.hpp"
 #include "planner/strategy/pipeline.hpp"
@@ -101,6 +102,9 @@ class PlanSearch {
   Answer run() && {
     if (std::optional<Infeasible> no = too_many_devices(outline_, *strategy_, groups_))
       return std::move(*no);
+    // Of any other shares some device's is larger than of equal ones.
+    if (std::string no = too_large(uniform_shares(outline_, *strategy_)); !no.empty())
+      return Infeasible{std::move(no)};
     exchange_ = exchange_bytes(outline_, *strategy_, request_->rounds.value_or(1), groups_);
     const std::optional<std::int32_t> blocks = request_->window.blocks;
     bool streams = blocks.value_or(0) > 0;
@@ -158,6 +162,7 @@ class PlanSearch {
           no += kOtherSplit;
       } else if (strategy_->sharding.has_partition()) {
         no = idle_devices(outline_, *strategy_, shares);
+        if (no.empty()) no = too_large(shares);
       }
       std::optional<Plan> plan;
       if (no.empty()) {
@@ -180,6 +185,12 @@ class PlanSearch {
     ShareCandidates all{.shares = std::move(found.shares), .memory_binds = true};
     if (all.shares.empty()) all.shares.push_back(std::move(found.first));
     return all;
+  }
+
+  // Why devices cannot gather these shares, if they are a search's; empty: they can.
+  [[nodiscard]] std::string too_large(const Shares& shares) const {
+    const bool searches = outline_.gather_weights && is_searched(outline_.partition);
+    return searches ? too_large_to_gather(outline_, shares) : std::string();
   }
 
   // A plan of shares that fit, with the best windows that the budget leaves room for.

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "model/base/error.hpp"
 #include "model/base/limits.hpp"
@@ -59,12 +60,16 @@ std::vector<model::RequestResult> request_results(std::span<const InferenceReque
     const InferenceRequest& request = requests[r];
     const Times& own = times[r];
     const double first = own.samples.empty() ? own.end : own.samples.front();
+    std::vector<double> times;
+    times.reserve(own.samples.size());
+    for (const double sample : own.samples) times.push_back(sample - request.arrival_s);
     results.push_back({.id = request.id,
                        .arrival_s = request.arrival_s,
                        .queueing_s = std::max(0.0, own.begin - request.arrival_s),
                        .ttft_s = first - request.arrival_s,
                        .end_s = own.samples.empty() ? own.end : own.samples.back(),
                        .token_latency = model::latency_stats(own.gaps()),
+                       .token_times_s = std::move(times),
                        .cached_tokens = own.cached,
                        .tokens = {}});
   }
@@ -332,8 +337,7 @@ void fill_requests(std::span<const InferenceRequest> requests,
   result.metrics.ready_s = ready;
   if (requests.size() == 1) {
     result.metrics.ttft_s = result.requests.front().ttft_s;
-    for (const double time : times.front().samples)
-      result.metrics.token_times_s.push_back(time - requests.front().arrival_s);
+    result.metrics.token_times_s = result.requests.front().token_times_s;
   } else {
     std::vector<double> gaps;
     for (const Times& own : times) {

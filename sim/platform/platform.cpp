@@ -133,6 +133,11 @@ Platform read_platform(const std::string& path, const PlatformOptions& options) 
     if (!flat) {
       check_with_simgrid(seen, path, cluster);
       if (!options.hosts.empty()) cluster = narrowed(cluster, options.hosts, path);
+      std::vector<std::string> names = options.used;
+      for (const model::Device& device : cluster.devices()) {
+        if (options.used.empty()) names.push_back(device.name);
+      }
+      defaults.keep(names);
     }
     const std::size_t hosts =
         flat && options.hosts.empty() ? parts->hosts : cluster.devices().size();

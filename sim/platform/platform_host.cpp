@@ -248,6 +248,15 @@ void Defaults::note(const std::string& value, const std::string& device) {
   noted_.push_back({value, {device}});
 }
 
+void Defaults::keep(const std::vector<std::string>& kept) {
+  for (auto& [value, devices] : noted_) {
+    std::erase_if(devices, [&](const std::string& device) {
+      return std::ranges::find(kept, device) == kept.end();
+    });
+  }
+  std::erase_if(noted_, [](const auto& noted) { return noted.second.empty(); });
+}
+
 std::vector<std::string> Defaults::lines() const {
   constexpr std::size_t kNamed = 8;
   std::vector<std::string> lines;

@@ -16,6 +16,8 @@ namespace tandem::sim {
 class Defaults {
  public:
   void note(const std::string& value, const std::string& device);
+  // Forgets the devices that are not `kept`.
+  void keep(const std::vector<std::string>& kept);
   // Returns Platform::defaults; with many devices the first few are named.
   [[nodiscard]] std::vector<std::string> lines() const;
 

@@ -98,6 +98,7 @@ ExperimentReport mdi_figure13(const Scenarios& scenarios, Progress& progress);
 ExperimentReport mdi_memory(const Scenarios& scenarios, Progress& progress);
 ExperimentReport measured_clusters(const Scenarios& scenarios, Progress& progress);
 ExperimentReport mdi_rates(const Scenarios& scenarios, Progress& progress);
+ExperimentReport mdi_times(const Scenarios& scenarios, Progress& progress);
 ExperimentReport galaxy_table1(const Scenarios& scenarios, Progress& progress);
 ExperimentReport galaxy_table4(const Scenarios& scenarios, Progress& progress);
 ExperimentReport galaxy_table5(const Scenarios& scenarios, Progress& progress);

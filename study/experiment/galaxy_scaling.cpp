@@ -88,8 +88,10 @@ ExperimentReport galaxy_scaling(const Scenarios& scenarios, Progress& progress) 
     return table.at(i, "scaling") == "weak" && table.at(i, "model") == kCalibratesCopies;
   };
   double copy_s_per_byte = 0.0;
+  std::string fitted;  // model, whose two rows of four devices are one pass
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     if (!calibrates(i)) continue;
+    fitted = table.at(i, "model");
     copy_s_per_byte = solve([&](double tried) { return scaling(i, four.devices().size(), tried); },
                             paper_reading(table, i, "value").value, 1e-10, 1e-7);
   }
@@ -102,11 +104,14 @@ ExperimentReport galaxy_scaling(const Scenarios& scenarios, Progress& progress) 
       const std::vector<std::string> keys{table.at(i, "scaling"), table.at(i, "model"),
                                           std::to_string(devices)};
       const bool printed = devices == four.devices().size();
-      report.rows.push_back({.keys = keys,
-                             .quantity = quantity,
-                             .paper = printed ? paper_reading(table, i, "value") : Reading{},
-                             .tandem = Reading::number(scaling(i, devices, copy_s_per_byte)),
-                             .calibrated = printed && calibrates(i)});
+      const bool follows = printed && !calibrates(i) && table.at(i, "model") == fitted;
+      report.rows.push_back(
+          {.keys = keys,
+           .quantity = quantity,
+           .paper = printed ? paper_reading(table, i, "value") : Reading{},
+           .tandem = Reading::number(scaling(i, devices, copy_s_per_byte)),
+           .calibrated = printed && calibrates(i),
+           .aside = follows ? ExperimentRow::Aside::follows : ExperimentRow::Aside::none});
       report.rows.push_back({.keys = keys,
                              .quantity = quantity + "_without_copies",
                              .tandem = Reading::number(scaling(i, devices, 0.0))});

@@ -30,7 +30,7 @@ std::int64_t number(const std::string& text, std::string_view column) {
 
 // Returns the profile of `device` for blocks of one model: products take the GPU's time or, if that
 // is longer, block_s for all of a block's together, in proportion to their bytes.
-model::DeviceProfile profile_of(model::Device device, const MdiBoard& board, bool caches,
+model::DeviceProfile profile_of(model::Device device, const MdiBoard& board, const MdiRun& run,
                                 const model::Transformer& transformer) {
   device.flop_rate = model::FlopsPerSecond{board.flop_rate};
   model::DeviceProfile profile = nominal_profile(device);
@@ -38,7 +38,7 @@ model::DeviceProfile profile_of(model::Device device, const MdiBoard& board, boo
   const model::Range columns{0, static_cast<std::int32_t>(transformer.intermediate)};
   const auto bytes = static_cast<double>(transformer.attention_bytes(0, heads) +
                                          transformer.ffn_bytes(0, columns));
-  const double launch = caches ? board.cached_block_s : board.block_s;
+  const double launch = run.caches ? board.cached_block_s : board.block_s;
   const double rate = launch > 0.0 ? bytes / launch : device.memory_bandwidth.value();
   device.memory_bandwidth = model::BytesPerSecond{std::min(device.memory_bandwidth.value(), rate)};
   const model::DeviceProfile launched = nominal_profile(device);
@@ -50,14 +50,21 @@ model::DeviceProfile profile_of(model::Device device, const MdiBoard& board, boo
       profile.formats[f].rate[k] = launched.formats[f].rate[k];
   }
   // Over a whole context attention is a matrix product: 2 flops an element of 4 bytes.
-  if (!caches) {
+  if (!run.caches) {
     profile.rate[static_cast<std::size_t>(TaskKind::attend)].points = {
         {1.0, 0.5 / board.flop_rate}};
   }
   for (const TaskKind end : {TaskKind::capture, TaskKind::deliver})
     profile.rate[static_cast<std::size_t>(end)].overhead_s = board.message_s / 2.0;
-  profile.rate[static_cast<std::size_t>(TaskKind::transfer)].points = {
-      {1.0, board.message_s_per_byte}};
+  // A queue of messages to send came with the second version: before, the computing thread sends
+  // (3.4.1). Its capture reads and writes each byte.
+  if (run.sends_in_loop) {
+    profile.rate[static_cast<std::size_t>(TaskKind::capture)].points = {
+        {1.0, board.message_s_per_byte / 2.0}};
+  } else {
+    profile.rate[static_cast<std::size_t>(TaskKind::transfer)].points = {
+        {1.0, board.message_s_per_byte}};
+  }
   return profile;
 }
 
@@ -139,7 +146,7 @@ MdiRun mdi_run(const model::Csv& table, std::size_t i) {
     throw Error("scenarios/experiments/mdi_rates.csv: row " + std::to_string(i + 1) +
                 ": expected a format and yes or no; restore the file from the sources");
   run.format = *format;
-  run.head_on_last = run.model.starts_with("nanogpt");
+  run.head_on_last = run.sends_in_loop = run.model.starts_with("nanogpt");
   return run;
 }
 
@@ -162,7 +169,7 @@ MdiRounds::MdiRounds(const MdiRun& run, std::int64_t prompt, std::int64_t max_co
 model::Decision MdiRounds::next(double now, std::span<const model::StepOutcome> ended) {
   for (const model::StepOutcome& outcome : ended) {
     const std::int32_t sample = of_.at(static_cast<std::size_t>(outcome.step));
-    if (++ended_ == counted_) end_s_ = now;
+    if (ended_++ < counted_) times_s_.push_back(now);
     if (++made_[static_cast<std::size_t>(sample)] < run_.tokens) ready_.push_back(sample);
   }
   if (ended_ >= counted_ || ready_.empty()) return {};
@@ -201,7 +208,7 @@ planner::Plan mdi_plan(const model::Cluster& boards, const MdiBoard& board,
     request.capacity.sequences = request.capacity.steps = run.samples;
   }
   for (const model::Device& device : request.cluster.devices())
-    request.profiles.push_back(profile_of(device, board, run.caches, request.model));
+    request.profiles.push_back(profile_of(device, board, run, request.model));
   auto answer = planner::make_plan(request);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) throw Error(no->reason);
   auto& plan = std::get<planner::Plan>(answer);
@@ -214,11 +221,19 @@ std::unique_ptr<model::GraphSource> mdi_graphs(const planner::Plan& plan, const 
   return std::make_unique<Graphs>(plan, run);
 }
 
-double mdi_rate(const model::Cluster& boards, const MdiBoard& board,
-                const model::Transformer& transformer, const MdiRun& run) {
+std::int64_t mdi_counted(const MdiRun& run) {
+  constexpr std::int64_t kNanoGpt = 2000;
+  constexpr std::int64_t kGpt2 = 800;
+  if (run.caches || run.blocks.size() < 3) return 0;
+  return run.head_on_last ? kNanoGpt : kGpt2;
+}
+
+std::vector<double> mdi_token_times(const model::Cluster& boards, const MdiBoard& board,
+                                    const model::Transformer& transformer, const MdiRun& run) {
   const planner::Plan plan = mdi_plan(boards, board, transformer, run);
+  const bool alone = run.blocks.size() == 1;
   MdiRun together = run;
-  if (run.blocks.size() == 1) {  // one board serves one sample after the other: the rate of one
+  if (alone) {
     together.samples = 1;
     together.counted = 0;
   }
@@ -226,7 +241,19 @@ double mdi_rate(const model::Cluster& boards, const MdiBoard& board,
   const std::unique_ptr<model::GraphSource> graphs = mdi_graphs(plan, run);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   evaluate_scheduled(plan.cluster, plan.cost_model(), rounds, *graphs, recorder);
-  return static_cast<double>(rounds.counted()) / rounds.end_s();
+  std::vector<double> times = rounds.times_s();
+  const std::vector<double> one = times;
+  for (std::int64_t sample = 1; alone && sample < run.samples; ++sample) {
+    const double begin = times.back();
+    for (const double time : one) times.push_back(begin + time);
+  }
+  return times;
+}
+
+double mdi_rate(const model::Cluster& boards, const MdiBoard& board,
+                const model::Transformer& transformer, const MdiRun& run) {
+  const std::vector<double> times = mdi_token_times(boards, board, transformer, run);
+  return static_cast<double>(times.size()) / times.back();
 }
 
 std::size_t mdi_row(const model::Csv& table, std::string_view model, std::string_view nodes) {

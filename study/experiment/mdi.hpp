@@ -33,6 +33,7 @@ struct MdiRun {
   // The finisher, instead of the starter, holds final norm and head, and returns logits of the
   // whole context.
   bool head_on_last = false;
+  bool sends_in_loop = false;  // the computing thread sends messages, not one beside it
 };
 
 // Returns the run of row `i` of mdi_rates.csv or mdi_memory.csv, except for `counted`; the latter
@@ -45,7 +46,7 @@ struct MdiBoard {
   double block_s = 0.0;           // to launch a block's kernels, unless the GPU is slower
   double cached_block_s = 0.0;    // the same in the version with caches
   double message_s = 0.0;         // for handling a message, over both computing threads
-  double message_s_per_byte = 0;  // of the channel, in addition to its wire
+  double message_s_per_byte = 0;  // of sending it, in addition to the wire
 };
 
 // The steps of circulating samples, each with its prompt first: with caches one row a step, without
@@ -56,8 +57,8 @@ class MdiRounds : public model::Scheduler {
  public:
   MdiRounds(const MdiRun& run, std::int64_t prompt, std::int64_t max_context);
   model::Decision next(double now, std::span<const model::StepOutcome> ended) override;
-  // Returns the time in seconds at which the last counted token was sampled.
-  [[nodiscard]] double end_s() const { return end_s_; }
+  // Returns when each token up to the last counted one was sampled, in seconds.
+  [[nodiscard]] const std::vector<double>& times_s() const { return times_s_; }
   [[nodiscard]] std::int64_t counted() const { return counted_; }
 
  private:
@@ -69,7 +70,7 @@ class MdiRounds : public model::Scheduler {
   std::vector<std::int32_t> ready_;  // samples that wait for a step, in order
   std::vector<std::int32_t> of_;     // the sample of each step
   std::int64_t ended_ = 0;
-  double end_s_ = 0.0;
+  std::vector<double> times_s_;
 };
 
 // Returns the boards' plan: the run's blocks, in order, on the first of `boards`.
@@ -81,8 +82,19 @@ class MdiRounds : public model::Scheduler {
 [[nodiscard]] std::unique_ptr<model::GraphSource> mdi_graphs(const planner::Plan& plan,
                                                              const MdiRun& run);
 
-// Returns tokens a second of `run`, by the analytic evaluator: a ring on a switch has no
-// contention.
+// Returns where the thesis's plot of a run ends early, as three nodes make three samples where the
+// others make two: tokens of all samples. 0: it does not.
+[[nodiscard]] std::int64_t mdi_counted(const MdiRun& run);
+
+// Returns when each counted token of all samples was sampled, in seconds from the start, by the
+// analytic evaluator: a ring on a switch has no contention. One board makes one sample after the
+// other.
+[[nodiscard]] std::vector<double> mdi_token_times(const model::Cluster& boards,
+                                                  const MdiBoard& board,
+                                                  const model::Transformer& transformer,
+                                                  const MdiRun& run);
+
+// Returns tokens a second of `run`, from start to end of mdi_token_times.
 [[nodiscard]] double mdi_rate(const model::Cluster& boards, const MdiBoard& board,
                               const model::Transformer& transformer, const MdiRun& run);
 

@@ -9,16 +9,6 @@
 namespace tandem::study {
 namespace {
 
-// Plots of three nodes end at so many tokens of all samples together.
-constexpr std::int64_t kNanoGptCounted = 2000;
-constexpr std::int64_t kGpt2Counted = 800;
-
-// Returns where the plot of a run of three samples ends early; 0: it does not.
-std::int64_t counted(const MdiRun& run) {
-  if (run.caches || run.blocks.size() < 3) return 0;
-  return run.model.starts_with("nanogpt") ? kNanoGptCounted : kGpt2Counted;
-}
-
 std::vector<std::string> remarks(const MdiBoard& board) {
   return {
       ("boards and network: scenarios/platforms/jetson-tx2x3.xml, from data sheets; blocks, "
@@ -33,6 +23,8 @@ std::vector<std::string> remarks(const MdiBoard& board) {
           " ms of its ends' computing (nanogpt-12 on two nodes) and " +
           model::fixed(1e9 * board.message_s_per_byte, 0) +
           " ns a byte beside the wire (gpt2-medium on two): Python objects through sockets",
+      ("NanoGPT's version sends in its processing loop (3.4.1), so that a message's bytes take its "
+       "computing thread; the later ones send beside it"),
       ("without caches a step computes and sends its whole context, at most the model's, of "
        "which the head computes the last row; NanoGPT's is on the last node and computes and "
        "returns all rows"),
@@ -63,7 +55,7 @@ ExperimentReport mdi_rates(const Scenarios& scenarios, Progress& progress) {
            .calibrated = std::ranges::count(testbed.calibrated, i) > 0,
            .printed = run.model + ", " + table.at(i, "nodes") + " nodes"});
     };
-    run.counted = counted(run);
+    run.counted = mdi_counted(run);
     if (run.counted > 0) add("as plotted");
     run.counted = 0;
     add("all tokens");

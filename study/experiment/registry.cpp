@@ -29,6 +29,8 @@ const std::vector<Experiment>& experiments() {
        "experiment_table.py", mdi_memory},
       {"mdi-rates", "MDI-LLM", "MDI-LLM, section 4: tokens a second on one to three boards",
        "experiment_table.py", mdi_rates},
+      {"mdi-times", "", "MDI-LLM, figures 10 to 12 and 14 to 19: time against tokens",
+       "experiment_table.py", mdi_times},
       {"measured-clusters", "measured clusters",
        "distributed-llama's users: token times and bytes of one to eight Raspberry Pi",
        "experiment_table.py", measured_clusters},

@@ -173,8 +173,9 @@ class Laptops {
           const double less =
               1.0 - paper_reading(table_, i, "tpi_" + quantity).value / theirs.value;
           ++all;
-          kept += less >= least ? 1 : 0;
-          if (less < least)
+          const bool holds = less > least;
+          kept += holds ? 1 : 0;
+          if (!holds)
             lost += (lost.empty() ? "; not for " : ", ") + table_.at(i, "model") + " " + quantity +
                     " (" + model::fixed(100.0 * less, 0) + "%)";
         }

@@ -84,7 +84,8 @@ ExperimentReport tpi_times(const Scenarios& scenarios, Progress& progress) {
       "at the rate that Table 3's yi-34b implies, past the page cache; " +
       model::fixed(1e-9 * attention_bytes / (1e-3 * kMeasuredAttentionLoadMs), 1) + " and " +
       model::fixed(1e-9 * ffn_bytes / (1e-3 * kMeasuredFfnLoadMs), 1) +
-      " GB/s are a page cache's, or of drives faster than these laptops have";
+      " GB/s are faster than any disk of Table 3 (the Mac Pro's: " + rate_text(disks.master_Bps) +
+      "); which laptop was measured is not stated";
   row("load of attention", "other laptops' disks", "ms", kMeasuredAttentionLoadMs,
       1e3 * attention_bytes / disks.others_Bps, loads);
   row("load of the FFN", "other laptops' disks", "ms", kMeasuredFfnLoadMs,

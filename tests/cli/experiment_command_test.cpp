@@ -97,11 +97,11 @@ TEST_CASE("cli/experiment: MDI-LLM's rates and memory are met but for rows that 
   const Errors rates = errors_of(report("mdi-rates"));
   CHECK(rates.calibrated == 5);
   CHECK(rates.predicted == 27);
-  CHECK(rates.within >= 13);
+  CHECK(rates.within >= 17);
   const Errors memory = errors_of(report("mdi-memory"));
   CHECK(memory.calibrated == 3);
-  CHECK(memory.predicted == 50);
-  CHECK(memory.within >= 45);
+  CHECK(memory.predicted == 48);
+  CHECK(memory.within >= 42);
 }
 
 TEST_CASE("cli/experiment: samples that wait absorb jitter, and more nodes make more of it" *
@@ -139,7 +139,7 @@ TEST_CASE("cli/experiment: Galaxy's tables and figures are met but for rows that
   };
   for (const Met& met : {Met{"galaxy-table1", 1, 9, 9}, Met{"galaxy-table4", 1, 21, 21},
                          Met{"galaxy-table5", 1, 9, 5}, Met{"galaxy-figure8", 0, 2, 2},
-                         Met{"galaxy-figure9", 0, 2, 2}, Met{"galaxy-scaling", 1, 3, 3}}) {
+                         Met{"galaxy-figure9", 0, 2, 2}, Met{"galaxy-scaling", 1, 2, 2}}) {
     CAPTURE(met.name);
     const Errors errors = errors_of(report(met.name));
     CHECK(errors.calibrated == met.calibrated);

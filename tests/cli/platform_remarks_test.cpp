@@ -43,6 +43,8 @@ TEST_CASE("cli/plan: a link that is slower than any network is remarked on, as w
   CHECK(contains(remark_of("latency", "200"), "has a latency of"));
   CHECK(!contains(remark_of("bandwidth", "1MBps"), "has a bandwidth"));
   CHECK(!contains(remark_of("latency", "0.2"), "has a latency"));
+  static_cast<void>(remark_of("latency", "200"));  // what checks a file says so, too
+  CHECK(contains(bench.run({"platform", "changed.xml"}).out, "has a latency of"));
 }
 
 }  // namespace

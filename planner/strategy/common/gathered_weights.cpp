@@ -35,12 +35,28 @@ std::int16_t slot_of(WeightBlock block, DeviceIndex owner) {
   return static_cast<std::int16_t>(1 + 2 * owner + (block == WeightBlock::ffn ? 1 : 0));
 }
 
-std::int64_t largest_block(const Plan& plan, WeightBlock block, DeviceIndex owner) {
-  const Range columns = held(plan.devices[static_cast<std::size_t>(owner)].share, block);
+std::int64_t largest_block(const Plan& plan, WeightBlock block, const model::Share& share) {
+  const Range columns = held(share, block);
   std::int64_t largest = 0;
   for (std::int32_t layer = 0; layer < plan.model.layers && !columns.empty(); ++layer)
     largest = std::max(largest, model::block_extent(plan.model, block, layer, columns));
   return largest;
+}
+
+std::int64_t largest_block(const Plan& plan, WeightBlock block, DeviceIndex owner) {
+  return largest_block(plan, block, plan.devices[static_cast<std::size_t>(owner)].share);
+}
+
+// Returns what is wrong with a device's share; empty: nothing.
+std::string too_large(const Plan& plan, const model::Share& share) {
+  for (const WeightBlock block : kBlocks) {
+    const std::int64_t bytes = largest_block(plan, block, share);
+    if (bytes <= std::numeric_limits<std::int32_t>::max()) continue;
+    return "holds a block of " + model::to_text(model::Bytes{static_cast<double>(bytes)}) +
+           " that others gather: expected less than 2 GiB; plan with more devices, "
+           "'--partition equal' or a smaller '--dtype', or without '--gather-weights'";
+  }
+  return {};
 }
 
 }  // namespace
@@ -63,15 +79,17 @@ std::vector<model::BufferDeclaration> gathering_buffers(const Plan& plan, Device
 
 void check_gathered_blocks(const Plan& plan) {
   for (DeviceIndex owner = 0; owner < plan.cluster.size(); ++owner) {
-    for (const WeightBlock block : kBlocks) {
-      const std::int64_t bytes = largest_block(plan, block, owner);
-      if (bytes <= std::numeric_limits<std::int32_t>::max()) continue;
-      fail_share(plan, owner,
-                 "holds a block of " + model::to_text(model::Bytes{static_cast<double>(bytes)}) +
-                     " that others gather: expected less than 2 GiB; plan with more devices, "
-                     "'--partition equal' or a smaller '--dtype', or without '--gather-weights'");
-    }
+    const std::string no = too_large(plan, plan.devices[static_cast<std::size_t>(owner)].share);
+    if (!no.empty()) fail_share(plan, owner, no);
   }
+}
+
+std::string too_large_to_gather(const Plan& plan, std::span<const model::Share> shares) {
+  for (std::size_t d = 0; d < shares.size(); ++d) {
+    const std::string no = too_large(plan, shares[d]);
+    if (!no.empty()) return "device '" + plan.cluster.devices()[d].name + "': " + no;
+  }
+  return {};
 }
 
 GatheredWeights::GatheredWeights(model::TaskGraph& graph, const Plan& plan,

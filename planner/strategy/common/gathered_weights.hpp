@@ -3,6 +3,7 @@
 // Gathers weights that are split over devices to devices that compute with all of them.
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "model/graph/task_graph.hpp"
@@ -16,7 +17,12 @@ namespace tandem::planner {
 [[nodiscard]] std::vector<model::BufferDeclaration> gathering_buffers(const Plan& plan,
                                                                       model::DeviceIndex device);
 
-// Throws Error if a block of a layer is too large for a message: 2 GiB or more.
+// Returns why devices of `plan` with these shares, one a device, cannot gather: a block of a layer
+// is too large for a message, 2 GiB or more; empty if they can.
+[[nodiscard]] std::string too_large_to_gather(const Plan& plan,
+                                              std::span<const model::Share> shares);
+
+// Throws Error if a block of the plan's shares is too large for a message.
 void check_gathered_blocks(const Plan& plan);
 
 // Appends the transfers by which every device receives the blocks of all others, one block of a

@@ -225,6 +225,7 @@ TEST_CASE("model/result: many requests, and the steps that were made for them") 
                  .ttft_s = 1.0,
                  .end_s = 3.0,
                  .token_latency = latency_stats({0.5, 0.7}),
+                 .token_times_s = {1.0, 1.5, 2.75},
                  .tokens = {7, 8, 9}},
                 {.id = "b", .token_latency = latency_stats({})}};
   r.schedule = {{.not_before_s = 0.25,
@@ -241,12 +242,26 @@ TEST_CASE("model/result: many requests, and the steps that were made for them") 
   CHECK(j["tokens"].is_null());
   CHECK(j["requests"][0]["queueing_s"] == 0.5);
   CHECK(j["requests"][0]["token_latency_s"]["mean"] == doctest::Approx(0.6));
+  CHECK(j["requests"][0]["token_times_s"] == json({1.0, 1.5, 2.75}));
   CHECK(j["requests"][1]["token_latency_s"]["mean"].is_null());
+  CHECK(j["requests"][1]["token_times_s"] == json::array());
   CHECK(j["requests"][1]["tokens"].is_null());
   CHECK(j["schedule"][1]["segments"] == json({{1, 0, 2, 0}, {0, 4, 1, 1}}));
   const Result back = parse_result_json(text, "r");
   CHECK(to_json(back) == text);
   CHECK(back.schedule == r.schedule);
+  const auto error_with = [&](const json& times) {
+    json other = j;
+    other["requests"][0]["token_times_s"] = times;
+    return error_of([&] { static_cast<void>(parse_result_json(other.dump(), "r")); });
+  };
+  CHECK(contains(error_with({1.0, 2.75}), "3 tokens"));
+  CHECK(contains(error_with({1.0, 2.8, 2.75}), "before it"));
+  CHECK(contains(error_with({0.9, 1.5, 2.75}), "ttft_s first"));
+  CHECK(contains(error_with({1.0, 1.5, 2.5}), "end_s last"));
+  json before = j;  // results of earlier versions
+  before["requests"][0].erase("token_times_s");
+  CHECK(parse_result_json(before.dump(), "r").requests[0].token_times_s.empty());
 
   const auto wrong = [&](const auto& change) {
     json changed = j;

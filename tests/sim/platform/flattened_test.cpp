@@ -288,6 +288,29 @@ TEST_CASE("sim/platform: every name of --hosts chooses hosts, by * and ? or exac
   }
 }
 
+TEST_CASE("sim/platform: what is assumed is listed of the hosts that are read or used alone") {
+  const std::string hosts =
+      "<host id=\"a\" speed=\"1Gf\"/>\n<host id=\"b\" speed=\"1Gf\"/>\n"
+      "<host id=\"c\" speed=\"1Gf\"/>\n<link id=\"l\" bandwidth=\"1GBps\" latency=\"1us\"/>\n"
+      "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/></route>\n"
+      "<route src=\"a\" dst=\"c\"><link_ctn id=\"l\"/></route>\n"
+      "<route src=\"b\" dst=\"c\"><link_ctn id=\"l\"/></route>\n";
+  const std::string graph = "<zone id=\"z\" routing=\"Full\">\n" + hosts + "</zone>\n";
+  const std::string flat = "<zone id=\"w\" routing=\"Full\">" + graph + "</zone>\n";
+  for (const std::string& text : {graph, flat}) {
+    const std::string path = written("assumed_hosts.xml", text);
+    const auto memory = [&](const PlatformOptions& options) {
+      for (const std::string& line : read_platform(path, options).defaults) {
+        if (line.find("memory assumed") != std::string::npos) return line.substr(line.rfind(": "));
+      }
+      return std::string("nothing");
+    };
+    CHECK(memory({}) == ": a, b, c");
+    CHECK(memory({.hosts = {"a", "c"}}) == ": a, c");
+    CHECK(memory({.used = {"b", "c"}}) == ": b, c");
+  }
+}
+
 TEST_CASE("sim/platform: with hosts that are used, the file's others are counted and known") {
   const std::string path = (cases() / "cluster.xml").string();
   const Platform all = read_platform(path);

@@ -274,6 +274,28 @@ TEST_CASE("planner/gathered weights: shares are sought as of tensor, and within 
   }
 }
 
+// A search that finds such shares goes on, or has no plan; only shares that are given are an error.
+TEST_CASE("planner/gathered weights: shares with blocks of 2 GiB are no candidates of a search") {
+  planner::Request request = request_for({{.memory_bytes = 1e13}, {.memory_bytes = 1e13}});
+  request.model = small_model(
+      {.layers = 1, .heads = 2, .kv_heads = 2, .head_dim = 4096, .intermediate = 131072});
+  request.workload = {2, 1};
+  for (const char* partition : {"auto", "galaxy", "exact"}) {
+    CAPTURE(std::string(partition));
+    request.partition = partition;
+    const auto made = planner::make_plan(request);
+    REQUIRE(std::holds_alternative<planner::Infeasible>(made));
+    const std::string& reason = std::get<planner::Infeasible>(made).reason;
+    CHECK(reason.find("expected less than 2 GiB") != std::string::npos);
+    CHECK(reason.starts_with("device 'd"));
+  }
+  for (const char* partition : {"equal", "1:3"}) {
+    CAPTURE(std::string(partition));
+    request.partition = partition;
+    CHECK_THROWS_WITH_AS((void)planner::make_plan(request), doctest::Contains("2 GiB"), Error);
+  }
+}
+
 TEST_CASE("planner/gathered weights: requests that cannot are refused with a remedy") {
   const auto refused = [](auto change, const char* reason) {
     planner::Request request = request_for({{}, {}});
