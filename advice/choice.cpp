@@ -15,7 +15,9 @@
 #include "model/base/error.hpp"
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
+#include "planner/serving/service_objective.hpp"
 #include "planner/strategy/common/lowering.hpp"
+#include "sim/replay/replay.hpp"
 
 namespace tandem::study {
 namespace {
@@ -162,6 +164,7 @@ Choice choose(const Question& question) {
   }
   const std::size_t threads = threads_for(question, effort);
   const auto least = [&] { return least_of(possible); };
+  for_each(possible, effort, threads, [](StrategySearch& one) { one.start(); });
   for_each(possible, effort, threads, [](StrategySearch& one) { one.begin(); });
   sort_by_time(possible);
   for_each(within(possible, kClose), effort, threads, [](StrategySearch& one) { one.plan_best(); });
@@ -197,6 +200,9 @@ Choice choose(const Question& question) {
       found.push_back(&search);
     } else {
       choice.without.emplace_back(search.strategy().name, no.empty() ? search.reason() : no);
+      const std::string remedy = no.empty() ? search.remedy() : std::string();
+      if (!remedy.empty() && std::ranges::find(choice.remedies, remedy) == choice.remedies.end())
+        choice.remedies.push_back(remedy);
     }
     if (!refused) refused = search.answers().refused();
   }
@@ -212,13 +218,29 @@ Choice choose(const Question& question) {
   choice.to_the_end = !effort.ended();
   choice.interrupted = effort.interrupted();
   if (!found.empty()) choice.least_s = least_seconds(question);
-  for (StrategySearch* const one : found) {
-    Contender& contender = choice.contenders.emplace_back(one->contender());
-    if (choice.to_the_end) contender.seconds = one->answers().simulated(contender);
-  }
+  for (StrategySearch* const one : found) choice.contenders.push_back(one->contender());
   choice.evaluations = effort.evaluations();
   choice.elapsed_s = effort.seconds();
+  if (question.replays) replay_contenders(question, choice);
   return choice;
+}
+
+void replay_contenders(const Question& question, Choice& choice) {
+  if (!choice.to_the_end) return;
+  const planner::SearchEffort clock;
+  for (Contender& contender : choice.contenders) {
+    if (question.served) {
+      ServedWorkload served = *question.served;
+      served.policy = contender.policy;
+      served.chunk = contender.chunk;
+      contender.seconds = planner::service_time(
+          predict_served(contender.plan, served, {.intervals = false}).result, choice.objective);
+    } else if (contender.chunk == 0) {
+      contender.seconds =
+          planner::predicted_time(contender.plan, choice.objective, sim::replay_extrapolated);
+    }
+  }
+  choice.elapsed_s += clock.seconds();
 }
 
 }  // namespace tandem::study

@@ -26,6 +26,7 @@ struct Choice {
   std::vector<LeftOut> left_out{};  // by the first contender
   // Strategies without a plan, and the first line of the reason.
   std::vector<std::pair<std::string, std::string>> without{};
+  std::vector<std::string> remedies{};  // of these reasons: "remedy: ...", each once
   // Lower bound on the objective of every plan of every strategy (planner/bounds/search_bound.hpp);
   // 0: not known, as for many requests.
   double least_s = 0.0;
@@ -52,6 +53,10 @@ struct Choice {
 // there is a plan. A limit of evaluations makes it search on one thread, so that it always ends at
 // the same plan.
 [[nodiscard]] Choice choose(const Question& question);
+
+// Predicts the contenders of a search to the end on SimGrid, as choose() does where
+// Question::replays is true. Adds its time to the choice's.
+void replay_contenders(const Question& question, Choice& choice);
 
 // Returns why the first contender beats the runner-up, for users: one sentence without a full stop.
 // Throws logic_error without two contenders.

@@ -5,13 +5,14 @@
 
 #include "advice/fit_placements.hpp"
 #include "advice/lack.hpp"
+#include "advice/least_bytes.hpp"
 #include "advice/settings.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/graph/memory.hpp"
 #include "model/graph/storage.hpp"
 #include "planner/memory/plan_storage.hpp"
-#include "planner/plan/capacity.hpp"
+#include "planner/search/affordable_types.hpp"
 #include "planner/search/default_types.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -29,24 +30,6 @@ constexpr std::int64_t kLeastChunk = 32;  // of a longest context, in tokens
 // sums, in the layouts that make_plan chooses among.
 enum class Depth : std::uint8_t { quick, thorough };
 
-model::Share everything(const model::Transformer& t) {
-  const auto whole = [](std::int64_t size) {
-    return model::Range{0, static_cast<std::int32_t>(size)};
-  };
-  return {.layers = whole(t.layers),
-          .heads = whole(t.heads),
-          .columns = whole(t.intermediate),
-          .embedding = true,
-          .head = true};
-}
-
-double cache_bytes(const Request& request) {
-  const planner::Capacity capacity = larger(request.workload.capacity(), request.capacity);
-  const double blocks = static_cast<double>(capacity.positions) / model::kCacheBlock;
-  return blocks *
-         static_cast<double>(model::cache_block_bytes(request.model, everything(request.model)));
-}
-
 bool streams(const Request& request) { return request.window.blocks != 0; }
 
 // Checks placements, and counts and limits the checks.
@@ -58,7 +41,7 @@ class Checker {
         request_(question.request),
         profiles_(profiles_of(question.request)) {
     request_.profiles = profiles_;
-    request_ = planner::with_default_types(std::move(request_));
+    set_types();
     if (request_.memory_limit) {
       for (const model::Device& device : request_.cluster.devices())
         memory_.push_back(std::min(device.memory, *request_.memory_limit).value());
@@ -80,7 +63,7 @@ class Checker {
   }
   void set_model(const model::Transformer& model, const planner::Workload& workload) {
     request_.model = model;
-    request_ = planner::with_default_types(std::move(request_));
+    set_types();
     set_workload(workload);
   }
 
@@ -157,12 +140,15 @@ class Checker {
   }
 
  private:
+  // Within a bound on losses what needs the least memory: whether a plan fits is asked, not how
+  // fast it is.
+  void set_types() {
+    request_ = planner::with_narrowest_types(planner::with_default_types(std::move(request_)));
+  }
+
   void measure() {
     weight_bytes_ = model::weight_bytes(request_.model, everything(request_.model));
-    model::Share layers = everything(request_.model);
-    layers.embedding = false;
-    layers.head = false;
-    layer_bytes_ = model::weight_bytes(request_.model, layers);
+    layer_bytes_ = layer_bytes(request_.model);
     cache_bytes_ = cache_bytes(request_);
   }
 
@@ -197,6 +183,10 @@ class Checker {
     }
     request.objective = planner::Objective::request;
     request = planner::with_default_types(std::move(request));
+    if (request.budget) {
+      request = planner::with_narrowest_types(std::move(request));
+      request.open = {};
+    }
     try {
       auto made = fit_prompt(planner::for_devices(std::move(request), at.used), question_->reading);
       if (auto* const found = std::get_if<FittingPlan>(&made))
@@ -248,16 +238,6 @@ bool is_worth_it(const FitQuestion& question, const Fit& fit) {
 }
 
 }  // namespace
-
-double least_bytes(const Request& request, const std::vector<bool>& devices) {
-  const std::vector<model::DeviceProfile> profiles = profiles_of(request);
-  double bytes =
-      model::weight_bytes(request.model, everything(request.model)) + cache_bytes(request);
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    if (devices[d]) bytes += profiles[d].program_bytes;
-  }
-  return bytes;
-}
 
 Fit fits_somewhere(const FitQuestion& question, FitEffort& effort) {
   Checker checker(question, effort);

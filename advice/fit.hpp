@@ -46,13 +46,6 @@ struct FitEffort {
   bool all_subsets = true;
 };
 
-// Returns a lower bound on the memory that `devices` of a cluster need together, whatever the
-// strategy, if no weights stream: every weight, and every key and value of `workload`, is somewhere
-// at least once.
-//   W + ceil(positions / 64) B + sum of the program's memory
-//   W: bytes of all weights   B: bytes of one cache block of all layers
-[[nodiscard]] double least_bytes(const planner::Request& request, const std::vector<bool>& devices);
-
 // Returns whether `request` fits on some of its devices.
 [[nodiscard]] Fit fits_somewhere(const FitQuestion& question, FitEffort& effort);
 

@@ -31,11 +31,7 @@ double least_seconds(const Question& question) {
       device.memory = std::min(device.memory, *request.memory_limit);
     });
   }
-  if (request.budget && request.open.cache) {  // beside messages in any type
-    Request narrowest = request;
-    narrowest.wire = model::WireFormat::f32;
-    plan.model.cache = planner::affordable_caches(narrowest).front();
-  }
+  if (request.budget) plan.model.cache = planner::with_narrowest_types(request).model.cache;
   double least = planner::kNever;
   for (std::size_t i = 0; i < std::max<std::size_t>(1, question.formats.size()); ++i) {
     if (!question.formats.empty()) plan.model.formats = question.formats[i];

@@ -13,10 +13,8 @@
 namespace tandem::study {
 namespace {
 
-// Returns the setting of a first plan, within seconds if there may be one. Without one, planning in
-// full finds the reason.
-std::optional<Setting> rough_plan(Answers& answers, Setting setting) {
-  setting.thorough = false;
+// Returns the rough setting, if it has a plan. Without one, planning in full finds the reason.
+std::optional<Setting> rough_plan(Answers& answers, const Setting& setting) {
   try {
     if (answers(setting).contender) return setting;
   } catch (const Error&) {
@@ -42,7 +40,17 @@ std::variant<Contender, planner::Infeasible> plan_strategy(const Question& quest
                         .master = planner::master_of(request),
                         .thorough = true};
   std::optional<Setting> rough;
-  if (question.effort != nullptr) rough = rough_plan(answers, setting);
+  if (question.effort != nullptr) {
+    const Setting quick = quickest(asked, setting);
+    rough = rough_plan(answers, quick);
+    Setting next = setting;
+    next.thorough = false;
+    if (quick.tiles && rough && !planner::search_ended()) {
+      const std::optional<Setting> tiled = rough_plan(answers, next);
+      if (tiled && answers.seconds(*tiled) < answers.seconds(*rough) * planner::kBetter)
+        rough = tiled;
+    }
+  }
   Setting best = setting;
   const Answer first = answers(setting);
   if (rough && answers.seconds(*rough) < answers.seconds(best) * planner::kBetter) best = *rough;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "advice/first_line.hpp"
+#include "advice/least_bytes.hpp"
 #include "model/base/error.hpp"
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
@@ -183,7 +184,8 @@ std::variant<PromptPlan, Infeasible> best_reading(const Request& request, std::i
     return one != nullptr ? std::optional(std::move(*one)) : std::nullopt;
   };
   if (may_read_in_chunks(request)) {
-    if (!stays) faster(short_steps());
+    // Without a plan they say what lacks.
+    if (!stays && (!best || may_be_resident(request))) faster(short_steps());
     if ((best || steps > 1) && request.objective != Objective::latency &&
         planner::find_strategy(request.strategy).sharding.splits_layers() &&
         request.cluster.size() > 1)

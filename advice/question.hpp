@@ -40,7 +40,8 @@ struct Question {
   PromptReading prompt{};   // one request: how its prompt is read
   // Limits the search, and counts its evaluations; null: to the end. Outlives the search.
   planner::SearchEffort* effort = nullptr;
-  bool prunes = true;  // false: plans also what cannot be the best, for tests
+  bool prunes = true;   // false: plans also what cannot be the best, for tests
+  bool replays = true;  // false: contenders have times of sim::evaluate_fair, equal to 1e-9
   // Called after each planned setting, by one thread at a time.
   std::function<void(const BestSoFar&)> progress{};
 };

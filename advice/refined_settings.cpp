@@ -52,4 +52,12 @@ std::optional<Setting> refined(const Question& question, Setting setting, bool s
   return setting;
 }
 
+Setting quickest(const Question& question, Setting setting) {
+  const planner::Request& request = question.request;
+  const bool is_given = question.keeps_axes && (request.tiles || request.sparse);
+  setting.thorough = false;
+  if (setting.strategy->sharding.exchanges_rows() && !is_given) setting.tiles = 1;
+  return setting;
+}
+
 }  // namespace tandem::study

@@ -29,4 +29,8 @@ namespace tandem::study {
 [[nodiscard]] std::optional<Setting> refined(const Question& question, Setting setting,
                                              bool streams);
 
+// Returns the setting roughly, in the number of tiles for which shares are found: of its plans the
+// one that takes the least time to make.
+[[nodiscard]] Setting quickest(const Question& question, Setting setting);
+
 }  // namespace tandem::study

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "advice/first_line.hpp"
+#include "advice/least_bytes.hpp"
 #include "advice/prediction.hpp"
 #include "advice/prompt_chunks.hpp"
 #include "model/cluster/cluster_edit.hpp"
@@ -100,15 +101,6 @@ double Answers::predicted(const Contender& contender) const {
                                objective);
 }
 
-double Answers::simulated(const Contender& contender) const {
-  const Objective objective = question_->request.objective;
-  if (!question_->served && contender.chunk > 0) return contender.seconds;
-  if (!question_->served)
-    return planner::predicted_time(contender.plan, objective, sim::replay_extrapolated);
-  return planner::service_time(
-      predict_served(contender.plan, served_by(contender), {.intervals = false}).result, objective);
-}
-
 // Throws Error as the planner does.
 std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
                                                      const Request& request) const {
@@ -175,8 +167,10 @@ Answer Answers::best_of(const Setting& setting) {
     request->window.search = false;
     const planner::WindowRequest window = request->window;
     if (!window.blocks) request->window = {.blocks = 0, .retain = {}};
-    Answer resident = best_with(setting, *request);
-    if (resident.contender || window.blocks == 0) return resident;
+    if (window.blocks == 0 || may_be_resident(*request)) {
+      Answer resident = best_with(setting, *request);
+      if (resident.contender || window.blocks == 0) return resident;
+    }
     request->window = window;
     if (setting.strategy->sharding.splits_weights() &&
         request->partition == planner::kAutoPartition)
@@ -279,6 +273,14 @@ std::optional<Answers::PlanKey> Answers::plan_key(const Setting& setting) const 
         .profiles = std::move(request.profiles)};
   } catch (const Error&) {
     return std::nullopt;
+  }
+}
+
+bool Answers::may_hold(const Setting& setting) const {
+  try {
+    return may_be_resident(request_of(setting));
+  } catch (const Error&) {  // they do not reach each other
+    return false;
   }
 }
 

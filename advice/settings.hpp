@@ -74,10 +74,10 @@ class Answers {
   // devices with enough memory for all weights, where memory limits the plan of the rough setting.
   // Planning for weights that stream takes ten times as long. 0: not known.
   [[nodiscard]] double with_enough_memory(const Setting& setting);
+  // Returns whether its devices may hold all weights (least_bytes.hpp).
+  [[nodiscard]] bool may_hold(const Setting& setting) const;
   // Returns the fastest of all planned settings; nothing without a plan.
   [[nodiscard]] std::optional<Setting> fastest();
-  // Returns SimGrid's prediction; all others come from sim::evaluate_fair, equal to 1e-9.
-  [[nodiscard]] double simulated(const Contender& contender) const;
   // Returns the planned settings in order.
   [[nodiscard]] const std::vector<Setting>& asked() const { return asked_; }
   // Returns the first error that became a reason.

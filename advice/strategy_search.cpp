@@ -74,19 +74,41 @@ std::string StrategySearch::reason() {
   return reason.substr(0, reason.find('\n'));
 }
 
+std::string StrategySearch::remedy() {
+  const std::string& reason = answers_(everyone()).reason;
+  const std::size_t at = reason.find("\nremedy: ");
+  if (at == std::string::npos) return {};
+  return reason.substr(at + 1, reason.find('\n', at + 1) - at - 1);
+}
+
 double StrategySearch::seconds() { return best_ ? answers_.seconds(*best_) : planner::kNever; }
 
-void StrategySearch::begin() {
+// The fastest and nearest 2, 4, 8, ... devices, then all.
+std::vector<Setting> StrategySearch::doubled() const {
   const Setting all = everyone();
   std::vector<Setting> sets = moves_.best_few(all, moves_.nearest_last());
   std::erase_if(sets, [](const Setting& few) {
     return !std::has_single_bit(static_cast<std::size_t>(few.size()));
   });
   sets.push_back(all);
-  for (const Setting& set : sets) {
-    if (best_ && planner::search_ended()) return;
+  return sets;
+}
+
+void StrategySearch::start() {
+  constexpr std::ptrdiff_t kMany = 8;  // devices
+  const std::vector<Setting> sets = doubled();
+  const auto is_first = [&](const Setting& set) { return answers_.may_hold(set); };
+  const auto first = sets.back().size() > kMany ? std::ranges::find_if(sets, is_first) : sets.end();
+  const Setting& set = first == sets.end() ? sets.back() : *first;
+  static_cast<void>(answers_.seconds(quickest(question_, set)));
+}
+
+void StrategySearch::begin() {
+  for (const Setting& set : doubled()) {
+    if (best_ && planner::search_ended()) break;
     if (answers_.seconds(set) < seconds()) best_ = set;
   }
+  if (planner::search_ended()) best_ = answers_.fastest();
 }
 
 void StrategySearch::plan_best() {
@@ -301,7 +323,7 @@ std::vector<Setting> StrategySearch::promising(const Setting& best) {
   if (!known || known->plan.streams()) return found;
   std::vector<Setting> others;
   for (const Setting& one : answers_.asked()) {
-    if (one.strategy != best.strategy || one.thorough || one.any_sums ||
+    if (one.strategy != best.strategy || one.thorough || one.any_sums || one.tiles ||
         one.format != best.format || one.policy != best.policy)
       continue;
     if (answers_.seconds(one) * kHardlySlower <= known->seconds) others.push_back(one);

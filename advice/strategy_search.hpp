@@ -32,6 +32,8 @@ class StrategySearch {
   [[nodiscard]] std::string obstacle() const;
   // Returns why it has no plan, in one line.
   [[nodiscard]] std::string reason();
+  // Returns what would give it one, "remedy: ..."; empty: the reason does not say.
+  [[nodiscard]] std::string remedy();
   [[nodiscard]] Answers& answers() { return answers_; }
   [[nodiscard]] const planner::Strategy& strategy() const { return *strategy_; }
   // Returns the best setting found; nothing without a plan.
@@ -39,9 +41,11 @@ class StrategySearch {
   [[nodiscard]] double seconds();
   [[nodiscard]] const Contender& contender() { return *answers_(*best_).contender; }
 
+  // Plans roughly for all devices, or on many for the fewest that may hold the model, which takes
+  // the least time: every strategy has a first plan before one has another.
+  void start();
   // Plans for the fastest and nearest 2, 4, 8, ... devices and for all of them, with default sums
-  // and rough shares: for the order of searches. Few devices take the least time to plan for, so a
-  // search that ends early has tried them.
+  // and rough shares: for the order of searches.
   void begin();
   // Plans in full for the best of the sets of begin(). All devices in full the search needs anyway
   // if there is nothing else to choose.
@@ -82,6 +86,7 @@ class StrategySearch {
   [[nodiscard]] std::vector<const planner::Policy*> policies() const;
   [[nodiscard]] Setting descended(Setting at);
   [[nodiscard]] Setting beginning(const Setting& all);
+  [[nodiscard]] std::vector<Setting> doubled() const;
   [[nodiscard]] std::vector<Setting> promising(const Setting& best);
 
   Question question_;

@@ -153,6 +153,7 @@ Answer answer_of_any(const Options& options, const planner::Request& request,
   planner::SearchEffort effort(limits);
   BestSoFarLine line(!options.has("quiet"));
   study::Question question = question_of(options, request, std::move(formats), reading, served);
+  question.replays = false;
   question.effort = &effort;
   question.progress = [&](const study::BestSoFar& best) { line.show(best, effort.seconds()); };
   {
@@ -175,6 +176,7 @@ Answer answer_of_any(const Options& options, const planner::Request& request,
   planner::Infeasible none{"no strategy has a plan\n"};
   for (const auto& [strategy, reason] : choice->without)
     none.reason.append("not ").append(strategy).append(": ").append(reason).append("\n");
+  for (const std::string& remedy : choice->remedies) none.reason.append(remedy).append("\n");
   return none;
 }
 

@@ -66,8 +66,9 @@ struct OneSearch {
                                           const study::PromptReading& reading,
                                           const std::optional<Served>& served);
 
-// The best plan of all strategies within `limits`; `choice` is set to their
-// ranking, policy and chunk of `served` to the best ones. Infeasible: why each strategy has none.
+// The best plan of all strategies within `limits`; `choice` is set to their ranking, which
+// study::replay_contenders may predict on SimGrid, policy and chunk of `served` to the best ones.
+// Infeasible: why each strategy has none.
 // One request is read as `reading` says; `served` is set to it if that is in chunks.
 // Draws a line of progress on a terminal; Ctrl-C takes the best plan so far. Throws Error if there
 // is none yet.

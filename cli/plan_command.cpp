@@ -1,5 +1,6 @@
 // tandem plan: places a model on a platform.
 
+#include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -29,7 +30,9 @@
 #include "cli/plan_answers.hpp"
 #include "cli/plan_report.hpp"
 #include "cli/replica_answers.hpp"
+#include "cli/views/interruption.hpp"
 #include "cli/views/next_commands.hpp"
+#include "cli/views/plan_view.hpp"
 #include "cli/views/predicted_view.hpp"
 #include "cli/wanted_plan.hpp"
 #include "exec/kernels/kernels_here.hpp"
@@ -193,6 +196,30 @@ std::optional<CapCost> cost_of_caps(const Options& options, const WantedPlan& qu
                    .chunk = served ? served->chunk : 0});
 }
 
+// Prints the plan, which has been written where --out says, and ends the program.
+[[noreturn]] void end_without_prediction(const Shown& show, const planner::Plan& plan,
+                                         std::ostream& out) {
+  if (show.table()) {
+    print_plan(plan, show.file.value_or(""), out);
+    out.flush();
+  }
+  std::cerr << "tandem plan: interrupted; the prediction of the plan is left out"
+            << (show.file ? ", 'tandem simulate " + shell_word(*show.file) + "' makes it" : "")
+            << std::endl;
+  std::_Exit(show.table() ? 0 : 1);
+}
+
+// The predicted times of the plan that was found, and of those that it was chosen from. Ctrl-C
+// leaves them out, and all that is to be printed after them.
+model::Result last_prediction(const Shown& show, const WantedPlan& question,
+                              const study::Question& asked, PlanSearch& found, std::ostream& out) {
+  const auto& plan = std::get<planner::Plan>(found.answer);
+  const Interruption interruption(
+      [&](const std::string&) { end_without_prediction(show, plan, out); });
+  if (found.choice) study::replay_contenders(asked, *found.choice);
+  return predicted_times(plan, question.served);
+}
+
 int print_infeasible(const planner::Infeasible& no, const WantedPlan& question, std::ostream& out) {
   out << no.reason << (no.reason.ends_with('\n') ? "" : "\n")
       << cap_remark(question.request.cluster, question.scenario.shares);
@@ -208,9 +235,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   options.settle();
   if (question.replicas) {
     check_streaming_of_any(options, question.request);
-    return plan_replicas(options, *question.replicas, asked_of(options, question),
-                         {.limits = question.limits, .shares = question.scenario.shares},
-                         *question.served, show, out);
+    return plan_replicas(
+        options, *question.replicas, asked_of(options, question),
+        {.limits = question.limits, .shares = question.scenario.shares, .priced = question.priced},
+        *question.served, show, out);
   }
   std::optional<Fitted> fitted;
   if (question.goal) {
@@ -238,7 +266,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (!question.scenario.shares.empty()) question.limits = without_cap_cost(question.limits);
   if (question.any) check_streaming_of_any(options, question.request);
 
-  const PlanSearch result = search(options, question, fitted);
+  PlanSearch result = search(options, question, fitted);
   if (const auto* no = std::get_if<planner::Infeasible>(&result.answer))
     return print_infeasible(*no, question, out);
   const auto& plan = std::get<planner::Plan>(result.answer);
@@ -252,7 +280,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (!show.quiet) print_remarks(question, result, plan);
   std::optional<CapCost> cap;
   if (show.json || show.table()) cap = cost_of_caps(options, question, file);
-  const model::Result predicted = prints ? predicted_times(plan, question.served) : model::Result();
+  const model::Result predicted =
+      prints ? last_prediction(show, question, asked.question, result, out) : model::Result();
   const std::optional<study::Choice>& choice = result.choice;
   std::optional<study::FreeChanges> free;
   if (choice) asked.spent_s = choice->elapsed_s;
@@ -290,7 +319,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     print_tables(found, question.request, show, question.shortened, out);
     if (show.file)
       print_next(file, *show.file, question.model_name,
-                 !question.served || has_prompts(*question.served), out);
+                 !question.served || has_prompts(*question.served), prompt_flags(arguments), out);
   }
   return 0;
 }

@@ -14,8 +14,10 @@
 #include "cli/files/replica_folder.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/predicted_workload.hpp"
+#include "cli/loss_answers.hpp"
 #include "cli/version.hpp"
 #include "cli/views/interruption.hpp"
+#include "cli/views/loss_view.hpp"
 #include "cli/views/progress_view.hpp"
 #include "cli/views/result_tables.hpp"
 #include "model/base/error.hpp"
@@ -68,23 +70,35 @@ void number_samples(std::vector<Replica>& replicas) {
   }
 }
 
-// How each replica serves its part.
-void print_each(const std::vector<Replica>& replicas, std::ostream& out) {
-  model::Table table({"replica", "strategy", "devices", "master", "requests", "served with"});
+// How each replica serves its part. `losses`: of each, by its types; empty: none is bounded.
+void print_each(const std::vector<Replica>& replicas, const std::vector<planner::PlanLoss>& losses,
+                std::ostream& out) {
+  std::vector<std::string> head{"replica", "strategy", "devices",
+                                "master",  "requests", "served with"};
+  if (!losses.empty()) head.insert(head.end(), {"messages", "cache", "loses"});
+  model::Table table(head);
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     const Replica& one = replicas[i];
     std::vector<std::string> devices;
     for (const model::Device& device : one.plan.cluster.devices()) devices.push_back(device.name);
-    table.add({std::to_string(i + 1), one.plan.strategy, listed(devices),
-               one.plan.cluster.devices()[static_cast<std::size_t>(one.plan.master)].name,
-               std::to_string(one.requests.size()),
-               std::string(one.policy->name) +
-                   (one.chunk > 0 ? ", chunks of " + std::to_string(one.chunk) : "")});
+    std::vector<std::string> row{
+        std::to_string(i + 1),
+        one.plan.strategy,
+        listed(devices),
+        one.plan.cluster.devices()[static_cast<std::size_t>(one.plan.master)].name,
+        std::to_string(one.requests.size()),
+        std::string(one.policy->name) +
+            (one.chunk > 0 ? ", chunks of " + std::to_string(one.chunk) : "")};
+    if (!losses.empty())
+      row.insert(row.end(),
+                 {std::string(to_string(one.plan.wire)),
+                  std::string(to_string(one.plan.model.cache)), of_bits(losses[i].total())});
+    table.add(row);
   }
   table.print(out);
 }
 
-Json each_json(const std::vector<Replica>& replicas) {
+Json each_json(const std::vector<Replica>& replicas, const std::vector<planner::PlanLoss>& losses) {
   Json all = Json::array();
   for (const Replica& one : replicas) {
     Json devices = Json::array();
@@ -96,11 +110,13 @@ Json each_json(const std::vector<Replica>& replicas) {
          {"requests", one.requests.size()},
          {"policy", one.policy->name},
          {"chunk", one.chunk > 0 ? Json(one.chunk) : Json()}});
+    if (!losses.empty()) all.back()["loss"] = planner::json_of(losses[all.size() - 1]);
   }
   return all;
 }
 
-Json choice_json(const study::ReplicaChoice& choice, Objective objective) {
+Json choice_json(const study::ReplicaChoice& choice, Objective objective,
+                 const std::vector<planner::PlanLoss>& losses) {
   Json divisions = Json::array();
   for (const study::Division& division : choice.divisions) {
     const bool planned = !division.replicas.empty();
@@ -114,14 +130,15 @@ Json choice_json(const study::ReplicaChoice& choice, Objective objective) {
   }
   const study::Division& best = choice.divisions[*choice.best];
   return {{"objective", to_string(objective)},
-          {"replicas", each_json(best.replicas)},
+          {"replicas", each_json(best.replicas, losses)},
           {"divisions", std::move(divisions)},
           {"evaluations", choice.evaluations},
           {"to_the_end", choice.to_the_end}};
 }
 
 void print_choice(const study::ReplicaChoice& choice, const study::Question& question,
-                  const planner::Dispatch& rule, std::ostream& out) {
+                  const planner::Dispatch& rule, const std::vector<planner::PlanLoss>& losses,
+                  std::ostream& out) {
   const Objective objective = question.request.objective;
   const bool generates = question.request.model.architecture().generates();
   const study::Division& best = choice.divisions[*choice.best];
@@ -135,7 +152,9 @@ void print_choice(const study::ReplicaChoice& choice, const study::Question& que
         << " evaluations; a better division may be found with --seconds 0, which searches to the "
            "end.\n";
   out << '\n';
-  print_each(best.replicas, out);
+  print_each(best.replicas, losses, out);
+  if (!losses.empty())
+    out << "each may lose " << of_bits(losses.front().most) << " bits per byte of text\n";
   out << '\n';
   model::Table table({"division", "predicted"});
   for (const study::Division& division : choice.divisions)
@@ -144,6 +163,24 @@ void print_choice(const study::ReplicaChoice& choice, const study::Question& que
                                     ? "no: " + division.reason.substr(0, division.reason.find('\n'))
                                     : value_text(objective, generates, division.seconds)});
   table.print(out);
+}
+
+// What each replica loses, with remarks on what was not measured, each once.
+std::vector<planner::PlanLoss> losses_of_replicas(const std::vector<Replica>& replicas,
+                                                  const PricedFormats& priced, double most,
+                                                  bool quiet) {
+  std::vector<planner::PlanLoss> losses;
+  std::vector<std::string> remarks = priced.remarks;
+  for (const Replica& replica : replicas) {
+    losses.push_back(loss_of_plan(replica.plan, priced, most, 0.0));
+    for (std::string& remark : priced.loss.remarks(replica.plan)) {
+      if (std::ranges::find(remarks, remark) == remarks.end()) remarks.push_back(std::move(remark));
+    }
+  }
+  for (const std::string& remark : remarks) {
+    if (!quiet) std::cerr << "tandem plan: " << remark << '\n';
+  }
+  return losses;
 }
 
 }  // namespace
@@ -190,6 +227,10 @@ int plan_replicas(const Options& options, const WantedReplicas& wanted, study::Q
   if (served.samples) number_samples(choice.divisions[*choice.best].replicas);
   for (const Replica& replica : choice.divisions[*choice.best].replicas)
     planner::check_rates(replica.plan);
+  std::vector<planner::PlanLoss> losses;
+  if (within.priced)
+    losses = losses_of_replicas(choice.divisions[*choice.best].replicas, *within.priced,
+                                question.request.budget->most, show.quiet);
   std::optional<planner::SearchCut> cut;
   if (!choice.to_the_end) cut = planner::SearchCut{.evaluations = choice.evaluations};
   if (show.file)
@@ -200,12 +241,13 @@ int plan_replicas(const Options& options, const WantedReplicas& wanted, study::Q
          .raw_prompts = served.raw_prompts,
          .rule = wanted.rule,
          .search = cut,
-         .shares = within.shares},
+         .shares = within.shares,
+         .losses = losses},
         served.requests);
   if (show.json) {
-    out << choice_json(choice, question.request.objective).dump(2) << '\n';
+    out << choice_json(choice, question.request.objective, losses).dump(2) << '\n';
   } else if (show.table()) {
-    print_choice(choice, question, *wanted.rule, out);
+    print_choice(choice, question, *wanted.rule, losses, out);
     if (show.file) out << "\npredict all of them: tandem simulate " << *show.file << '\n';
   }
   return 0;
@@ -255,7 +297,7 @@ int simulate_replicas(Options& options, const std::filesystem::path& folder, con
     out << result.plan.model << " on " << result.plan.platform << ", "
         << replicas_text(read.replicas.size()) << ", " << read.rule->name << ", "
         << result.evaluator << "\n\n";
-    print_each(read.replicas, out);
+    print_each(read.replicas, {}, out);
     out << '\n';
     print_requests(result, out);
     out << '\n';

@@ -5,10 +5,12 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <string>
 
 #include "advice/question.hpp"
+#include "cli/flags/loss.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/replica_flags.hpp"
 #include "cli/flags/shown.hpp"
@@ -18,12 +20,13 @@
 
 namespace tandem::cli {
 
-// Searches replicas, writes the folder that `show` names, and prints the answer. Returns the exit
-// code. `shown.file` is the folder.
 struct ReplicaSearchLimits {
   planner::SearchEffort::Limits limits{};
   std::map<std::string, model::DeviceShare> shares{};  // of devices that are used in part
+  std::optional<PricedFormats> priced{};               // of a question with a LossBudget
 };
+// Searches replicas, writes the folder that `show` names, and prints the answer. Returns the exit
+// code. `shown.file` is the folder.
 int plan_replicas(const Options& options, const WantedReplicas& wanted, study::Question question,
                   const ReplicaSearchLimits& within, const Served& served, const Shown& show,
                   std::ostream& out);

@@ -13,6 +13,7 @@
 
 #include "cli/files/files.hpp"
 #include "cli/files/npy.hpp"
+#include "cli/files/plan_argument.hpp"
 #include "cli/files/replica_folder.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
@@ -133,16 +134,6 @@ struct Job {
   std::filesystem::path planned_file{};  // the workload file of the plan; empty: none
 };
 
-// What is meant as a prompt is easily given as if it were the plan.
-void check_is_plan(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) return;
-  throw Error("argument plan.json: '" + path +
-              "': no such file, expected a plan that 'tandem plan' wrote; a prompt is given by "
-              "--prompt, a folder of weights by --weights, and without a plan this machine runs "
-              "the model alone");
-}
-
 // One of many that are alike, as the flags for one request say.
 planner::InferenceRequest sample_of(const Options& options, const planner::Plan& plan,
                                     const exec::Tokenizer& tokenizer,
@@ -158,7 +149,7 @@ planner::InferenceRequest sample_of(const Options& options, const planner::Plan&
 
 Job planned_job(const Options& options, const std::filesystem::path& weights) {
   const std::string& path = options.positional(0);
-  planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
+  planner::PlanFile file = plan_argument(path);
   planner::Plan& plan = file.plan;
   check_outcome(options, plan.model);
   const RunMode mode = run_mode_of(options, &plan);
@@ -339,7 +330,10 @@ int judge_drift(const Options& options, const RunMode& mode, double drift, doubl
 // Runs one plan, or this machine alone. Returns the exit code.
 int run_one(Options options, std::ostream& out) {
   const auto start = exec::Clock::now();
-  if (options.positionals() > 0) check_is_plan(options.positional(0));
+  if (options.positionals() > 0)
+    check_plan_argument(options.positional(0),
+                        "check the path; a prompt is given by --prompt, a folder of weights by "
+                        "--weights, and without a plan this machine runs the model alone");
   const std::filesystem::path weights = weights_of(options.required("weights"));
   const bool quiet = options.has("quiet");
   if (quiet)

@@ -12,6 +12,7 @@
 #include "advice/prediction.hpp"
 #include "advice/prompt_chunks.hpp"
 #include "cli/files/files.hpp"
+#include "cli/files/plan_argument.hpp"
 #include "cli/files/replica_folder.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/file_roles.hpp"
@@ -186,7 +187,7 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   if (!rates) options.refuse({"figure"}, "without '--goal', whose rates it shows");
   if (!rates && !show.file && !trace_path)
     options.refuse({"quiet"}, "but to leave no result; give '--out' or '--trace'");
-  const planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
+  const planner::PlanFile file = plan_argument(path);
   const Plan& plan = file.plan;
   FileRoles files;
   files.reads("argument plan.json", path);

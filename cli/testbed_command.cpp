@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/files/files.hpp"
+#include "cli/files/plan_argument.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
 #include "cli/flags/commands.hpp"
@@ -80,9 +81,8 @@ std::vector<PlannedRun> plans_of(const Options& options, const model::Cluster& c
   const std::string network = exec::network_digest(cluster);
   for (std::size_t i = 1; i < options.positionals(); ++i) {
     const std::string& path = options.positional(i);
-    PlannedRun run{.path = path,
-                   .name = fs::path(path).stem().string(),
-                   .plan = planner::parse_plan_file(read_file(path), path).plan};
+    PlannedRun run{
+        .path = path, .name = fs::path(path).stem().string(), .plan = plan_argument(path).plan};
     exec::check_testbed_plan(run.plan, network, cluster.name(), dilation);
     if (!names.insert(run.name).second)
       throw Usage("argument plan.json: two plans have the name '" + run.name +

@@ -13,10 +13,10 @@
 #include "cli/flags/cache_type.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
+#include "cli/flags/local_model.hpp"
 #include "cli/flags/plan_workload.hpp"
 #include "cli/flags/platform_flags.hpp"
 #include "cli/flags/predicted_workload.hpp"
-#include "model/base/quantity_text.hpp"
 #include "model/predict/measured_disks.hpp"
 #include "planner/search/affordable_types.hpp"
 #include "planner/search/default_types.hpp"
@@ -170,8 +170,7 @@ planner::Request wanted_request(const Options& options, const Read& read,
       .sparse = bounded ? std::nullopt : sparse_of(options, chosen)};
   if (request.workload.steps() < 2 && !options.has("decode-ffn"))
     request.token_ffn = planner::TokenFfn::owner;
-  if (const auto limit = options.text("memory-limit"))
-    request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
+  request.memory_limit = memory_limit(options);
   return request;
 }
 
@@ -207,6 +206,10 @@ WantedPlan wanted_plan(const Options& options, const Shown& show) {
   const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
   const StrategyFlags flags = strategy_flags(options, chosen, strategy);
   const std::optional<Bounded> bounded = bounded_of(options, chosen, find_weights(model_name));
+  if (goal && bounded)
+    options.refuse({"max-loss"}, "with '--fit " + std::string(to_string(*goal)) +
+                                     "' and strategy '" + strategy +
+                                     "', whose levels are chosen by time; name another strategy");
   const std::optional<FormatBound> formats_bound =
       format_bound_of(options, chosen, find_weights(model_name));
   check_files(options, platform, model_name, bounded, formats_bound, show);

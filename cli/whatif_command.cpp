@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -15,9 +16,9 @@
 #include "advice/free/free_changes.hpp"
 #include "advice/prompt_chunks.hpp"
 #include "advice/whatif.hpp"
-#include "cli/files/files.hpp"
+#include "cli/files/plan_argument.hpp"
 #include "cli/flags/commands.hpp"
-#include "cli/flags/file_roles.hpp"
+#include "cli/flags/loss.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/predicted_workload.hpp"
@@ -155,7 +156,8 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
                  "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
                 {"json", "", "print the answer as JSON"},
                 {"quiet", "", "no progress and no remarks"}}};
-  const std::vector<Flag> more = predicted_workload_flags();
+  std::vector<Flag> more = predicted_workload_flags();
+  std::ranges::move(type_bound_flags(), std::back_inserter(more));
   syntax.flags.insert(syntax.flags.end() - 2, more.begin(), more.end());
   Options options(syntax, arguments);
   const study::EvaluatorKind evaluator =
@@ -163,14 +165,18 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
           ? study::EvaluatorKind::analytic
           : study::EvaluatorKind::simgrid;
   const std::string& path = options.positional(0);
-  const planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
+  const planner::PlanFile file = plan_argument(path);
   const planner::Plan& plan = file.plan;
   const ServedRequests served = predicted_workload(options, file, path);
+  const TypeBound bound = type_bound_of(options, file);
   const bool quiet = options.has("quiet");
   const bool json = options.has("json");
   options.settle();
   const std::string outdated = planner::outdated_remark(plan, exec::kernels_here());
   if (!outdated.empty() && !quiet) std::cerr << "tandem whatif: " << outdated << '\n';
+  for (const std::string& remark : bound.remarks) {
+    if (!quiet) std::cerr << "tandem whatif: " << remark << '\n';
+  }
   ProgressLine progress("changes", !quiet && ::isatty(STDERR_FILENO) == 1);
   const study::ServedWorkload* const requests = served ? &*served : nullptr;
   WhatIf bought = study::what_if(plan, evaluator, progress, requests);
@@ -179,6 +185,9 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
        .plan = &plan,
        .planned_s = bought.planned_s,
        .anew = true,
+       .of_file = true,
+       .prices = bound.prices,
+       .most_loss = bound.most,
        .clock = study::request_clock(evaluator),
        .limits = {.seconds = kFreeSeconds}});
   // They search differently what the plan leaves open; gains are against the faster of both.

@@ -67,7 +67,8 @@ endfunction()
 
 # tandem_table(LIBRARY FUNCTION ROW HEADER NAMES...): the instances of a concept that has one source each, and their table. Adds NAME.cpp
 # of each to tandem_LIBRARY and defines `const std::vector<ROW>& FUNCTION()`, which HEADER declares: the results of NAME_row(), in the
-# order of NAMES. Nothing else lists them, so that one more is a source and a name here.
+# order of NAMES. Nothing else lists them, so that one more is a source and a name here. Two rows of one name are a logic_error when the
+# table is first read (model/base/named_rows.hpp).
 function(tandem_table library function row header)
   string(TOLOWER ${row} suffix)
   set(declarations)
@@ -81,12 +82,14 @@ function(tandem_table library function row header)
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
   file(CONFIGURE OUTPUT ${file} CONTENT [[
 #include "@header@"
+#include "model/base/named_rows.hpp"
 
 namespace tandem::@library@ {
 
 @declarations@
 const std::vector<@row@>& @function@() {
-  static const std::vector<@row@> table{@calls@};
+  static const std::vector<@row@> table =
+      model::named_rows<@row@>("@function@", {@calls@});
   return table;
 }
 

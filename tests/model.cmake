@@ -24,6 +24,7 @@ tandem_tests(
     model/base/digest_test.cpp
     model/base/file_kind_test.cpp
     model/base/json_value_test.cpp
+    model/base/named_rows_test.cpp
     model/transformer/geometries_test.cpp
     model/graph/memory_test.cpp
     model/graph/experts_work_test.cpp

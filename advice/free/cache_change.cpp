@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "advice/free/free_change.hpp"
 #include "model/base/error.hpp"
@@ -16,6 +17,13 @@ bool has_whole_blocks(model::Transformer transformer, model::CacheFormat format)
   } catch (const Error&) {
     return false;
   }
+}
+
+// Whether all profiles know what attention over such a cache takes.
+bool has_rates(const std::vector<model::DeviceProfile>& profiles, model::CacheFormat format) {
+  return std::ranges::all_of(profiles, [&](const model::DeviceProfile& profile) {
+    return profile.rate_of(model::TaskKind::attend, model::rated_as(format)) != nullptr;
+  });
 }
 
 std::vector<Offer> caches(const FreeQuestion& question) {
@@ -36,6 +44,11 @@ std::vector<Offer> caches(const FreeQuestion& question) {
     offer.ask.request.model.cache = *format;
     offer.ask.request.open.cache = false;
     offer.ask.set("cache-type", name);
+    if (question.of_file && !has_rates(offer.ask.request.profiles, *format))
+      offer.obstacle =
+          "the plan file keeps the measured rates of its own formats alone; plan with "
+          "'--cache-type " +
+          name + "', and compare";
     offers.push_back(std::move(offer));
   }
   return offers;

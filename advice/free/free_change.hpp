@@ -23,6 +23,7 @@ struct Offer {
   Price price = Price::nothing;
   std::string price_text;  // for users
   Ask ask;
+  std::string obstacle{};  // why it cannot be planned; empty: none is known
 };
 
 // The plan that changes are offered for.
@@ -31,11 +32,14 @@ struct FreeQuestion {
   const planner::Plan* plan = nullptr;
   double planned_s = 0.0;      // its objective
   bool anew = false;           // whether `ask` may find a faster plan without a change
+  bool of_file = false;        // profiles have the rates of the plan's own formats alone
   bool chose_devices = false;  // they were searched
   bool chose_master = false;
   std::optional<planner::FormatPrices> prices{};  // measured of the model
-  std::vector<std::string> named{};               // devices that other flags of the command name
-  PlanClock clock{};                              // of the objective
+  // With prices: what types may lose, beside what the plan loses otherwise; absent: no bound.
+  std::optional<double> most_loss{};
+  std::vector<std::string> named{};  // devices that other flags of the command name
+  PlanClock clock{};                 // of the objective
   // Many requests whose strategy was searched: what replicas are searched for, with limits.
   std::optional<Question> replicas{};
   planner::SearchEffort::Limits limits{};

@@ -7,7 +7,9 @@
 #include "advice/first_line.hpp"
 #include "advice/free/replicas_change.hpp"
 #include "model/base/error.hpp"
+#include "model/base/quantity_text.hpp"
 #include "planner/partition/search_effort.hpp"
+#include "planner/search/affordable_types.hpp"
 
 namespace tandem::study {
 namespace {
@@ -87,7 +89,27 @@ class Trials {
     return std::nullopt;
   }
 
+  // Why the types that are asked for are beyond the bound; empty: they are within.
+  [[nodiscard]] std::string beyond_bound(const planner::Request& request) const {
+    const planner::Plan& plan = *question_->plan;
+    const bool is_same = request.wire == plan.wire && request.model.cache == plan.model.cache;
+    if (!question_->most_loss || is_same) return {};
+    const std::optional<double> lost =
+        planner::loss_of_types(request, question_->prices.value_or(planner::FormatPrices{}));
+    if (!lost) return "what this loses was not measured of the model";
+    if (planner::is_within(*lost, *question_->most_loss)) return {};
+    return "loses " + model::shortest_text(*lost) + " bits per byte, of at most " +
+           model::shortest_text(*question_->most_loss);
+  }
+
   void try_one(std::string_view kind, Offer offer) {
+    if (offer.obstacle.empty()) offer.obstacle = beyond_bound(offer.ask.request);
+    if (!offer.obstacle.empty()) {
+      std::string obstacle = std::move(offer.obstacle);
+      FreeChange change = change_of(kind, std::move(offer));
+      change.obstacle = std::move(obstacle);
+      return found_.tried.push_back(std::move(change));
+    }
     const std::optional<double> seconds = within_limits([&] { return timed(offer.ask); });
     if (!seconds && reason_.empty()) return skip(kind);
     FreeChange change = change_of(kind, std::move(offer));

@@ -173,6 +173,7 @@ void write_replica_folder(const fs::path& folder, const ReplicaFolderParts& part
                                     .chunk = replica.chunk,
                                     .in_flight = replica.steps};
     planner::PlanFile file{.plan = replica.plan, .search = parts.search};
+    if (!parts.losses.empty()) file.loss = parts.losses.at(i);
     for (const model::Device& device : replica.plan.cluster.devices()) {
       if (const auto share = parts.shares.find(device.name); share != parts.shares.end())
         file.shares.insert(*share);

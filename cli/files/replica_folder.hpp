@@ -42,6 +42,7 @@ struct ReplicaFolderParts {
   const planner::Dispatch* rule = nullptr;
   std::optional<planner::SearchCut> search{};          // as of a plan file
   std::map<std::string, model::DeviceShare> shares{};  // of devices of any replica
+  std::vector<planner::PlanLoss> losses{};             // of each replica; empty: no bound
 };
 void write_replica_folder(const std::filesystem::path& folder, const ReplicaFolderParts& parts,
                           const std::vector<planner::InferenceRequest>& requests);

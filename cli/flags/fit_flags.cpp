@@ -55,7 +55,7 @@ std::optional<FitGoal> fit_goal(const Options& options) {
   const std::string name = options.choice_or("fit", "context", names);
   const std::string with = "with '--fit " + name + "'";
   options.refuse({"workload", "samples"}, with + ", expected one request");
-  options.refuse({"max-loss", "max-ttft"}, with + ", which asks for memory alone");
+  options.refuse({"max-ttft"}, with + ", which asks for memory alone");
   options.refuse({"sp"}, with + ", which compares no two ways of a strategy");
   if (options.text_or("devices", "all") == "fewest")
     throw Usage("flag '--devices': fewest " + with +
@@ -64,6 +64,7 @@ std::optional<FitGoal> fit_goal(const Options& options) {
   const FitGoal goal = *std::ranges::find(kGoals, name, [](FitGoal one) { return to_string(one); });
   if (goal == FitGoal::model) {
     options.refuse({"model"}, with + ", which finds it");
+    options.refuse({"max-loss"}, with + ", whose losses are not known beforehand; name the model");
     options.refuse({"prompt", "chat", "system", "raw-prompt"},
                    with + ", whose tokenizer is not known beforehand; give '--prompt-tokens'");
     options.refuse({"retain"}, with + ", whose layers are not known beforehand");

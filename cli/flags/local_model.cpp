@@ -32,11 +32,19 @@ model::Transformer local_model(const Options& options, const std::filesystem::pa
   return transformer;
 }
 
+std::optional<model::Bytes> memory_limit(const Options& options) {
+  const auto text = options.text("memory-limit");
+  if (!text) return std::nullopt;
+  const model::Bytes limit = model::parse_bytes(*text, "flag '--memory-limit'");
+  if (limit.value() > 0.0) return limit;
+  throw Error("flag '--memory-limit': '" + *text +
+              "', expected more than 0 bytes; give a size as 2GiB, or leave it out");
+}
+
 model::Bytes local_memory(const Options& options) {
   constexpr double kShare = 0.9;
   const model::Bytes here{kShare * exec::available_memory().bytes};
-  const auto limit = options.text("memory-limit");
-  return limit ? std::min(model::parse_bytes(*limit, "flag '--memory-limit'"), here) : here;
+  return std::min(memory_limit(options).value_or(here), here);
 }
 
 int master_threads(const Options& options, const planner::Plan& plan, bool one_machine) {

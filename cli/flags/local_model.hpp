@@ -3,6 +3,7 @@
 // What this machine runs without a plan, and how.
 
 #include <filesystem>
+#include <optional>
 
 #include "cli/flags/options.hpp"
 #include "exec/session/execute.hpp"
@@ -24,6 +25,9 @@ inline constexpr Flag kMemoryLimitFlag{
 // the weights are stored in. Throws Error for weights that are not there or cannot be executed.
 [[nodiscard]] model::Transformer local_model(const Options& options,
                                              const std::filesystem::path& weights);
+
+// Returns '--memory-limit'; nothing without it. Throws Error for no size, or for one of nothing.
+[[nodiscard]] std::optional<model::Bytes> memory_limit(const Options& options);
 
 // Returns what a run may use of the memory that is available now, which leaves the other programs
 // some: '--memory-limit', or nine tenths. Throws Error if the system does not report it.

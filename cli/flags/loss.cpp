@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include "cli/files/files.hpp"
+#include "cli/files/scenarios.hpp"
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/quantity_text.hpp"
@@ -85,6 +87,14 @@ std::vector<Flag> loss_flags() {
        "with --max-loss: the measured losses of types [eval/format_loss.json of the model]"}};
 }
 
+std::vector<Flag> type_bound_flags() {
+  return {
+      {"max-loss", "X",
+       "no change of types that makes the plan lose more than X bits per byte of text, as "
+       "measured of the model [as planned, else no bound]"},
+      {"format-loss", "FILE", "the measured losses of types [eval/format_loss.json of the model]"}};
+}
+
 std::optional<Bounded> bounded_of(const Options& options, const planner::Strategy& strategy,
                                   const fs::path& weights) {
   if (!strategy.sharding.measures_losses()) {
@@ -144,7 +154,6 @@ std::optional<FormatBound> format_bound_of(const Options& options,
     options.refuse({"format-loss"}, "without '--max-loss'");
     return std::nullopt;
   }
-  options.refuse({"replicas"}, "with '--max-loss', expected one plan");
   const bool sends = !strategy.sharding.is_local();
   if (options.text_or("cache-type", "") == "f32" &&
       (!sends || options.text_or("wire-type", "") == "f32")) {
@@ -187,6 +196,36 @@ std::optional<planner::FormatPrices> known_prices(const fs::path& weights,
     remark = "free changes have no measured price: " + std::string(error.what());
     return std::nullopt;
   }
+}
+
+TypeBound type_bound_of(const Options& options, const planner::PlanFile& file) {
+  const planner::Plan& plan = file.plan;
+  const fs::path weights = find_weights(plan.model.name);
+  const auto given = options.text("format-loss");
+  const fs::path losses = given ? fs::path(*given) : weights / "eval" / "format_loss.json";
+  std::error_code ignored;
+  const bool known = given || fs::exists(losses, ignored);
+  TypeBound bound;
+  if (options.has("max-loss")) {
+    bound.most = options.number_or("max-loss", 0.0, 0.0, kMostLoss);
+    if (!known)
+      throw Error("flag '--max-loss': no measured losses of model '" + plan.model.name +
+                  "', expected what messages and cache in fewer bits cost it; " + kMeasureFormats +
+                  ", and give '--format-loss FILE'");
+  } else if (file.loss) {
+    bound.most = file.loss->most;
+  }
+  if (bound.most && file.loss) bound.most = *bound.most - file.loss->dropping;
+  if (!known) return bound;
+  if (!bound.most && !given) {  // prices are shown, nothing needs them
+    std::string ignored_remark;
+    bound.prices = known_prices(weights, plan.model, ignored_remark);
+    return bound;
+  }
+  PricedFormats priced = priced_formats(losses, weights, plan.model);
+  bound.prices = std::move(priced.loss.prices);
+  if (bound.most) bound.remarks = std::move(priced.remarks);
+  return bound;
 }
 
 MeasuredLoss measured_loss(const Bounded& bounded, const fs::path& weights) {

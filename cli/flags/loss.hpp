@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/flags/options.hpp"
+#include "planner/plan/file/plan_file.hpp"
 #include "planner/search/drop_search.hpp"
 #include "planner/search/format_loss.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -16,6 +17,8 @@
 namespace tandem::cli {
 
 [[nodiscard]] std::vector<Flag> loss_flags();
+// Of 'tandem whatif'.
+[[nodiscard]] std::vector<Flag> type_bound_flags();
 
 struct Bounded {
   planner::DropBounds bounds{};
@@ -62,6 +65,18 @@ struct PricedFormats {
 [[nodiscard]] std::optional<planner::FormatPrices> known_prices(
     const std::filesystem::path& weights, const model::Transformer& transformer,
     std::string& remark);
+
+// The bound of `tandem whatif` on what changes of types lose.
+struct TypeBound {
+  std::optional<double> most{};  // bits per byte, of messages and cache; absent: no bound
+  std::optional<planner::FormatPrices> prices{};
+  std::vector<std::string> remarks{};
+};
+
+// Returns what '--max-loss' and '--format-loss' say of a plan, or else the bound that it was made
+// with, and the losses that were measured of its model, if they are known. Throws Error for a flag
+// without measured losses, and as priced_formats.
+[[nodiscard]] TypeBound type_bound_of(const Options& options, const planner::PlanFile& file);
 
 // The loss model, of `weights`: a remark if there are none to compare with those it was measured
 // of. Throws Error for other weights, and where there is no such file.

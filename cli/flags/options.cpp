@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "cli/flags/unknown_flag.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
 #include "model/base/quantity_text.hpp"
@@ -124,20 +125,6 @@ po::options_description describe(const std::vector<Flag>& flags) {
   return description;
 }
 
-std::string unknown_flag(const std::string& token, const std::vector<Flag>& flags,
-                         std::string_view command) {
-  std::vector<std::string_view> names;
-  names.reserve(flags.size());
-  for (const Flag& flag : flags) names.push_back(flag.name);
-  const std::string word = token.substr(token.find_first_not_of('-') == std::string::npos
-                                            ? token.size()
-                                            : token.find_first_not_of('-'));
-  const std::string_view guess = model::nearest(word.substr(0, word.find('=')), names);
-  std::string message = "unknown flag '" + token + "'";
-  if (!guess.empty()) message += ", did you mean '--" + std::string(guess) + "'?";
-  return message + "; " + see_help(command);
-}
-
 // "--prompt=" as "--prompt" and an empty word, as the parser takes it, if the flag may be empty.
 Arguments with_empty_values(const Arguments& arguments, const std::vector<Flag>& flags) {
   Arguments words;
@@ -174,7 +161,7 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
                         po::command_line_style::long_allow_next)
                  .run();
   } catch (const po::unknown_option& error) {
-    throw Usage(unknown_flag(error.get_option_name(), flags, command_));
+    throw Usage(unknown_flag(error.get_option_name(), syntax));
   } catch (const po::error_with_option_name& error) {
     const std::string name = error.get_option_name();
     const bool is_switch = std::any_of(flags.begin(), flags.end(), [&](const Flag& flag) {
@@ -190,8 +177,7 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
     if (option.position_key >= 0 || option.string_key.empty()) {
       for (const std::string& word : option.value) {
         // Without short options the parser takes "-x" for a positional argument.
-        if (word.size() > 1 && word.front() == '-')
-          throw Usage(unknown_flag(word, flags, command_));
+        if (word.size() > 1 && word.front() == '-') throw Usage(unknown_flag(word, syntax));
         positionals_.push_back(word);
       }
       continue;

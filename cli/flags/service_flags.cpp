@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/files/files.hpp"
+#include "cli/files/plan_argument.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
 #include "cli/flags/cache_type.hpp"
@@ -26,7 +27,7 @@ ServiceJob planned_service_job(const Options& options, const std::filesystem::pa
                  "with a plan, which says what each device may use, and weights' formats and the "
                  "cache's");
   const std::string& path = options.positional(0);
-  planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
+  planner::PlanFile file = plan_argument(path);
   exec::check_config(weights, file.plan.model);
   ServiceJob job{.service = planner::live_service(std::move(file.plan), file.service),
                  .weights = weights,

@@ -12,9 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Prices have seven places: what is beyond nine is rounding of their sum.
-std::string of_bits(double loss) { return model::shortest_text(std::round(loss * 1e9) / 1e9); }
-
 // What the plan's own type saves, beside `option`.
 std::string saved_text(const LossAnswer& answer, const TypeOption& option) {
   if (option.selected) return "selected";
@@ -27,6 +24,8 @@ std::string saved_text(const LossAnswer& answer, const TypeOption& option) {
 }
 
 }  // namespace
+
+std::string of_bits(double loss) { return model::shortest_text(std::round(loss * 1e9) / 1e9); }
 
 void print_loss(const LossAnswer& answer, std::ostream& out) {
   out << "\nloss " << of_bits(answer.loss.total()) << " bits per byte, of at most "

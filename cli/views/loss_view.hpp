@@ -12,6 +12,9 @@
 
 namespace tandem::cli {
 
+// "0.0003": bits per byte. Prices have seven places: what is beyond nine is rounding of their sum.
+[[nodiscard]] std::string of_bits(double loss);
+
 // A type of the messages or of the cache, in the plan in place of its own.
 struct TypeOption {
   std::string what;  // "messages", "cache"

@@ -5,6 +5,7 @@
 #include <iosfwd>
 #include <string>
 
+#include "cli/flags/commands.hpp"
 #include "planner/plan/file/plan_file.hpp"
 
 namespace tandem::cli {
@@ -12,9 +13,14 @@ namespace tandem::cli {
 // `text` as a word of a shell's command line, quoted where it has to be.
 [[nodiscard]] std::string shell_word(const std::string& text);
 
+// Returns the flags of the command line `arguments` that say what the prompt is, each after a
+// blank.
+[[nodiscard]] std::string prompt_flags(const Arguments& arguments);
+
 // Prints the commands that predict and run the plan written to `path`, with the weights of `model`.
-// `runs`: whether all prompts are known by text or ids, or a run makes them up.
+// `runs`: whether all prompts are known by text or ids, or a run makes them up. `prompt`: as
+// prompt_flags().
 void print_next(const planner::PlanFile& file, const std::string& path, const std::string& model,
-                bool runs, std::ostream& out);
+                bool runs, const std::string& prompt, std::ostream& out);
 
 }  // namespace tandem::cli

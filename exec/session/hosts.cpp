@@ -15,6 +15,16 @@ namespace {
 
 std::string quoted_text(const std::string& text) { return "'" + model::printable(text, 60) + "'"; }
 
+// "'desk', 'sofa' and 3 more".
+std::string known_names(const std::vector<model::Device>& devices) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t d = 0; d < std::min(devices.size(), kShown); ++d)
+    text += (d == 0 ? "" : ", ") + quoted_text(devices[d].name);
+  if (devices.size() > kShown) text += " and " + std::to_string(devices.size() - kShown) + " more";
+  return text;
+}
+
 [[noreturn]] void fail(const std::string& where, const std::string& device, const char* fault) {
   throw Error(where + ": device '" + device + "' " + fault);
 }
@@ -50,11 +60,12 @@ std::vector<Endpoint> parse_hosts(std::string_view text, const std::string& sour
     while (d < devices.size() && devices[d].name != name) ++d;
     if (d == devices.size() && name.find_first_of(kBlanks) != std::string::npos)
       throw Error(where + ": " + quoted_text(line) +
-                  ", expected 'device-name host:port' with a device of the plan");
+                  ", expected 'device-name host:port' with a device of the plan, " +
+                  known_names(devices) + "; correct the line");
     if (d == devices.size()) {
       throw Error(where + ": device " + quoted_text(name) +
-                  " is not in the plan, expected one of '" + devices.front().name + "' to '" +
-                  devices.back().name + "'; use the names that `tandem platform` prints");
+                  " is not in the plan, expected one of its devices, " + known_names(devices) +
+                  "; correct the name");
     }
     if (given[d]) fail(where, name, "has a line already; remove one");
     given[d] = true;

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -105,78 +107,139 @@ Cluster with_exchanged(const Cluster& cluster, DeviceIndex a, DeviceIndex b) {
 
 namespace {
 
-// Without those of routers that are the end of one edge alone, again and again.
-std::vector<Edge> useful_edges(const Cluster& cluster) {
-  std::vector<Edge> edges = cluster.edges();
-  const std::set<std::string> routers(cluster.routers().begin(), cluster.routers().end());
+Direction opposite(Direction direction) {
+  if (direction == Direction::none) return direction;
+  return direction == Direction::up ? Direction::down : Direction::up;
+}
+
+// An edge between netpoints by number: devices in their order, then routers.
+struct NumberedEdge {
+  std::size_t from = 0;
+  std::size_t to = 0;
+  const Edge* edge = nullptr;
+};
+
+std::vector<NumberedEdge> numbered_edges(const Cluster& cluster) {
+  std::unordered_map<std::string_view, std::size_t> numbers;
+  for (const Device& device : cluster.devices()) numbers.emplace(device.name, numbers.size());
+  for (const std::string& router : cluster.routers()) numbers.emplace(router, numbers.size());
+  std::vector<NumberedEdge> edges;
+  edges.reserve(cluster.edges().size());
+  for (const Edge& edge : cluster.edges())
+    edges.push_back({numbers.at(edge.from), numbers.at(edge.to), &edge});
+  return edges;
+}
+
+// Leaves out the edges of routers that are the end of one edge alone, again and again.
+void drop_dead_ends(std::vector<NumberedEdge>& edges, std::size_t devices, std::size_t points) {
   while (true) {
-    std::map<std::string, int> ends;
-    for (const Edge& edge : edges) {
+    std::vector<int> ends(points, 0);
+    for (const NumberedEdge& edge : edges) {
       ++ends[edge.from];
       ++ends[edge.to];
     }
-    const auto is_dead_end = [&](const std::string& point) {
-      return ends[point] == 1 && routers.contains(point);
+    const auto is_dead_end = [&](std::size_t point) {
+      return point >= devices && ends[point] == 1;
     };
-    const auto gone = std::erase_if(
-        edges, [&](const Edge& edge) { return is_dead_end(edge.from) || is_dead_end(edge.to); });
-    if (gone == 0) return edges;
+    const auto gone = std::erase_if(edges, [&](const NumberedEdge& edge) {
+      return is_dead_end(edge.from) || is_dead_end(edge.to);
+    });
+    if (gone == 0) return;
   }
 }
 
-// Netpoints by their new names' order: the devices, then what their edges lead to.
-std::map<std::string, std::size_t> places(const Cluster& cluster, const std::vector<Edge>& edges) {
-  std::multimap<std::string, const Edge*> edges_of;
-  for (const Edge& edge : edges) {
-    edges_of.emplace(edge.from, &edge);
-    edges_of.emplace(edge.to, &edge);
+// Renumbers netpoints by the order in which edges lead to them, after the devices. Returns their
+// number without those that no edge leads to.
+std::size_t renumber(std::vector<NumberedEdge>& edges, std::size_t devices, std::size_t points) {
+  std::vector<std::vector<std::size_t>> neighbours(points);
+  for (const NumberedEdge& edge : edges) {
+    neighbours[edge.from].push_back(edge.to);
+    neighbours[edge.to].push_back(edge.from);
   }
-  std::map<std::string, std::size_t> place;
-  std::vector<std::string> met;
-  const auto meet = [&](const std::string& point) {
-    if (place.try_emplace(point, place.size()).second) met.push_back(point);
+  std::vector<std::size_t> place(points, points);
+  std::vector<std::size_t> met;
+  const auto meet = [&](std::size_t point) {
+    if (place[point] < points) return;
+    place[point] = met.size();
+    met.push_back(point);
   };
-  for (const Device& device : cluster.devices()) meet(device.name);
+  for (std::size_t d = 0; d < devices; ++d) meet(d);
   for (std::size_t i = 0; i < met.size(); ++i) {
-    const std::string from = met[i];
-    const auto [begin, end] = edges_of.equal_range(from);
-    for (auto at = begin; at != end; ++at)
-      meet(at->second->from == from ? at->second->to : at->second->from);
+    for (const std::size_t next : neighbours[met[i]]) meet(next);
   }
-  return place;
+  for (NumberedEdge& edge : edges) edge = {place[edge.from], place[edge.to], edge.edge};
+  return met.size();
+}
+
+// Links in the order in which they are met, with names by it. One that is first met downwards has
+// its two directions exchanged.
+class MetLinks {
+ public:
+  explicit MetLinks(const Cluster& cluster) : cluster_(&cluster) {}
+
+  [[nodiscard]] Hop met(Hop hop) {
+    const auto [at, fresh] =
+        kept_.try_emplace(hop.link, static_cast<LinkIndex>(links_.size()), false);
+    auto& [link, exchanged] = at->second;
+    if (fresh) {
+      exchanged = hop.direction == Direction::down;
+      links_.push_back(cluster_->links()[static_cast<std::size_t>(hop.link)]);
+      Link& made = links_.back();
+      made.name = "link" + std::to_string(links_.size() - 1);
+      for (LinkChange& change : made.changes) {
+        if (exchanged) change.direction = opposite(change.direction);
+      }
+    }
+    return {link, exchanged ? opposite(hop.direction) : hop.direction};
+  }
+  [[nodiscard]] std::vector<Link> take() && { return std::move(links_); }
+
+ private:
+  const Cluster* cluster_;
+  std::vector<Link> links_;
+  std::map<LinkIndex, std::pair<LinkIndex, bool>> kept_;
+};
+
+// Hops of `edge`, backwards if it is `turned`.
+std::vector<Hop> hops_of(const Edge& edge, bool turned) {
+  std::vector<Hop> hops = edge.hops;
+  if (!turned) return hops;
+  std::ranges::reverse(hops);
+  for (Hop& hop : hops) hop.direction = opposite(hop.direction);
+  return hops;
 }
 
 }  // namespace
 
 Cluster anonymous(const Cluster& cluster) {
-  std::vector<Edge> edges = useful_edges(cluster);
-  const std::map<std::string, std::size_t> place = places(cluster, edges);
-  std::ranges::stable_sort(edges, {}, [&](const Edge& edge) {
-    return std::pair(place.at(edge.from), place.at(edge.to));
-  });
-  const auto name = [](const char* kind, std::size_t number) {
-    return kind + std::to_string(number);
+  const std::size_t count = cluster.devices().size();
+  const std::size_t points = count + cluster.routers().size();
+  std::vector<NumberedEdge> numbered = numbered_edges(cluster);
+  drop_dead_ends(numbered, count, points);
+  const std::size_t met = renumber(numbered, count, points);
+  const auto is_turned = [](const NumberedEdge& edge) {
+    return edge.edge->symmetrical && edge.from > edge.to;
   };
-  const auto point = [&](const std::string& old) { return name("point", place.at(old)); };
-  std::vector<Link> links;
-  std::map<LinkIndex, LinkIndex> kept;
-  for (Edge& edge : edges) {
-    edge.from = point(edge.from);
-    edge.to = point(edge.to);
-    for (Hop& hop : edge.hops) {
-      const auto [at, fresh] = kept.try_emplace(hop.link, static_cast<LinkIndex>(links.size()));
-      if (fresh) {
-        links.push_back(cluster.links()[static_cast<std::size_t>(hop.link)]);
-        links.back().name = name("link", links.size() - 1);
-      }
-      hop.link = at->second;
-    }
+  std::ranges::stable_sort(numbered, {}, [&](const NumberedEdge& edge) {
+    return is_turned(edge) ? std::pair(edge.to, edge.from) : std::pair(edge.from, edge.to);
+  });
+  const auto point = [](std::size_t place) { return "point" + std::to_string(place); };
+  MetLinks links(cluster);
+  std::vector<Edge> edges;
+  edges.reserve(numbered.size());
+  for (const NumberedEdge& one : numbered) {
+    const bool turned = is_turned(one);
+    Edge& edge = edges.emplace_back(Edge{.from = point(turned ? one.to : one.from),
+                                         .to = point(turned ? one.from : one.to),
+                                         .hops = hops_of(*one.edge, turned),
+                                         .symmetrical = one.edge->symmetrical});
+    for (Hop& hop : edge.hops) hop = links.met(hop);
   }
   std::vector<Device> devices = cluster.devices();
-  for (Device& device : devices) device.name = point(device.name);
+  for (std::size_t d = 0; d < count; ++d) devices[d].name = point(d);
   std::vector<std::string> routers;
-  for (std::size_t i = devices.size(); i < place.size(); ++i) routers.push_back(name("point", i));
-  return {"", std::move(devices), std::move(routers), std::move(links), std::move(edges)};
+  for (std::size_t i = count; i < met; ++i) routers.push_back(point(i));
+  return {"", std::move(devices), std::move(routers), std::move(links).take(), std::move(edges)};
 }
 
 }  // namespace tandem::model

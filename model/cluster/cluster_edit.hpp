@@ -31,9 +31,10 @@ namespace tandem::model {
 // Returns the cluster with devices `a` and `b` exchanged in the order of devices.
 [[nodiscard]] Cluster with_exchanged(const Cluster& cluster, DeviceIndex a, DeviceIndex b);
 // Returns the cluster without the routers and links that no device needs, with names by position;
-// routers and links in the order in which they are reached from the first device on. Clusters with
-// equal results have equal times, device by device, if no two routes between devices are equally
-// short. The converse does not hold.
+// routers and links in the order in which they are reached from the first device on, symmetrical
+// edges from the first netpoint to the later one, links upwards where they are first met. Clusters
+// with equal results have equal times, device by device, if no two routes between devices are
+// equally short. The converse does not hold.
 [[nodiscard]] Cluster anonymous(const Cluster& cluster);
 
 }  // namespace tandem::model

@@ -172,6 +172,21 @@ std::int64_t Budget::max_columns(std::size_t device, Range heads) const {
                  [&](std::int64_t columns) { return fits(device, heads, columns); });
 }
 
+bool Budget::may_fit() const {
+  if (std::ranges::any_of(windows_, &Window::streams)) return true;
+  const auto whole = [](std::int64_t size) { return Range{0, static_cast<std::int32_t>(size)}; };
+  const model::Transformer& t = plan_->model;
+  const Share all{.layers = whole(t.layers),
+                  .heads = whole(t.heads),
+                  .columns = whole(t.intermediate),
+                  .embedding = true,
+                  .head = true};
+  double room = 0.0;
+  for (std::size_t d = 0; d < devices(); ++d)
+    room += std::max(0.0, bytes(d) - exchange_[d] - plan_->profiles[d].program_bytes);
+  return weight_bytes(t, all, {}) <= room;
+}
+
 bool Budget::fits(const Split& split) const {
   const std::vector<Share> shares = to_shares(plan_->model, plan_->master, split);
   for (std::size_t d = 0; d < shares.size(); ++d) {

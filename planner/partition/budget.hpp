@@ -68,6 +68,8 @@ class Budget {
                                          GroupCut cut) const;
   // Returns the most columns that fit beside these heads; -1: not even none.
   [[nodiscard]] std::int64_t max_columns(std::size_t device, model::Range heads) const;
+  // Returns whether the devices together have room for all weights; false only if no split fits.
+  [[nodiscard]] bool may_fit() const;
   // Returns whether every device of `split` stays within its memory and, if the strategy also
   // splits rows, some device can own them.
   [[nodiscard]] bool fits(const Split& split) const;

@@ -164,6 +164,7 @@ DivisionProblem division_problem(const Budget& budget, std::int64_t unit) {
 }
 
 std::optional<Split> exact_split(const Budget& budget) {
+  if (!budget.may_fit()) return std::nullopt;
   const model::Transformer& model = budget.plan().model;
   const std::int64_t usual = column_unit(model);
   const std::int64_t least = least_column_unit(model);

@@ -354,6 +354,7 @@ std::optional<Split> any_split(const Budget& budget, std::int64_t unit) {
 }  // namespace
 
 std::optional<Split> any_split(const Budget& budget) {
+  if (!budget.may_fit()) return std::nullopt;
   const std::int64_t unit = column_unit(budget.plan().model);
   std::optional<Split> split = any_split(budget, unit);
   const std::int64_t least = least_column_unit(budget.plan().model);

@@ -75,11 +75,32 @@ std::vector<Request> with_affordable_types(const Request& request) {
   return all;
 }
 
+Request with_narrowest_types(Request request) {
+  if (!request.budget) return request;
+  if (request.open.cache) {
+    Request alone = request;
+    if (request.open.wire) alone.wire = WireFormat::f32;
+    request.model.cache = affordable_caches(alone).front();
+  }
+  if (!request.open.wire) return request;
+  Request beside = request;
+  beside.open.cache = false;
+  request.wire = affordable_wires(beside).front();
+  return request;
+}
+
 FormatLosses losses_of(const Request& request) {
   require(request.budget.has_value(), "losses_of: a budget");
   Request given = request;
   given.open = {};
   return given_losses(given);
+}
+
+std::optional<double> loss_of_types(const Request& request, const FormatPrices& prices) {
+  const std::optional<double> messages = sends(request) ? prices.of(request.wire) : 0.0;
+  const std::optional<double> cache = prices.of(request.model.cache);
+  if (!messages || !cache) return std::nullopt;
+  return *messages + *cache;
 }
 
 FormatLosses losses_of(const Plan& plan, const FormatPrices& prices) {

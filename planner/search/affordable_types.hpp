@@ -2,6 +2,7 @@
 
 // The types of messages and of the cache within a request's LossBudget. Losses add up.
 
+#include <optional>
 #include <vector>
 
 #include "planner/search/request.hpp"
@@ -19,6 +20,10 @@ struct FormatLosses {
 // Throws Error for a type whose loss was not measured.
 [[nodiscard]] FormatLosses losses_of(const Plan& plan, const FormatPrices& prices);
 
+// Returns the sum for the types of a request; nothing if one was not measured.
+[[nodiscard]] std::optional<double> loss_of_types(const Request& request,
+                                                  const FormatPrices& prices);
+
 // The same for the types of a request with a budget.
 [[nodiscard]] FormatLosses losses_of(const Request& request);
 
@@ -29,6 +34,11 @@ struct FormatLosses {
 // The same for the cache, beside the request's messages: types whose blocks the heads fill, with a
 // rate in every profile.
 [[nodiscard]] std::vector<model::CacheFormat> affordable_caches(const Request& request);
+
+// Returns the request with the pair of these types that needs the least memory in place of open
+// ones: the narrowest cache, and beside it the narrowest messages. Without a budget the request
+// itself.
+[[nodiscard]] Request with_narrowest_types(Request request);
 
 // Returns the request with each pair of these types in place of open ones, narrowest first; without
 // a budget the request itself.

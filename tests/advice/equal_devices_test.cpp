@@ -8,6 +8,7 @@
 #include "model/cluster/cluster_edit.hpp"
 #include "sim/platform/platform.hpp"
 #include "tests/model/model_fixtures.hpp"
+#include "tests/support/plain_clusters.hpp"
 #include "tests/support/source_tree.hpp"
 
 namespace tandem::study::equal_devices_test {
@@ -40,6 +41,20 @@ TEST_CASE("study/equal devices: all of a star, but those that differ in speed or
     if (link++ == 1) one.latency = model::Seconds{1.0};
   });
   CHECK(firsts(far) == Firsts{0, 1, 0, 0});
+}
+
+TEST_CASE("study/equal devices: all of a full mesh, but the two ends of a link that differs") {
+  for (const int devices : {3, 8, 64}) {
+    CAPTURE(devices);
+    const model::Cluster mesh = test::mesh_of(devices, 1e-4, 1e9);
+    CHECK(firsts(mesh) == Firsts(static_cast<std::size_t>(devices), 0));
+    const auto odd = with_links(mesh, [](model::Link& link) {
+      if (link.name == "1-2") link.latency = model::Seconds{1.0};
+    });
+    Firsts expected(static_cast<std::size_t>(devices), 0);
+    expected[1] = expected[2] = 1;
+    CHECK(firsts(odd) == expected);
+  }
 }
 
 TEST_CASE("study/equal devices: those of a node, not those of different nodes") {

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "advice/least_bytes.hpp"
 #include "advice/prompt_chunks.hpp"
 #include "model/base/error.hpp"
 #include "model/cluster/cluster_edit.hpp"
@@ -130,6 +131,48 @@ TEST_CASE("advice/fit: the longest context fits by some placement, and one token
     CHECK_FALSE(fits(found.tokens + 1));
   }
   CHECK(limited >= 4);
+}
+
+TEST_CASE("advice/fit: within a bound on losses, what fits is what fits with the narrowest types") {
+  using model::CacheFormat;
+  using model::WireFormat;
+  // What is spent on messages is missing for the cache, which counts more.
+  const planner::FormatPrices prices{.messages = {{WireFormat::bf16, 1.0}, {WireFormat::q8_0, 1.5}},
+                                     .cache = {{CacheFormat::f16, 1.0}}};
+  struct Bound {
+    double most;
+    WireFormat wire;
+    CacheFormat cache;
+  };
+  test::RandomClusters random(7);
+  int grown = 0;
+  for (int i = 0; i < 6; ++i) {
+    CAPTURE(i);
+    Request request = request_for(random_cluster(random, 2));
+    request.strategy = i % 2 == 0 ? "tensor" : "pipeline";
+    const auto longest = [](const Request& one) {
+      return longest_context({.request = one, .any_strategy = false}, 9, 400, lengths);
+    };
+    std::int64_t before = 0;
+    for (const Bound& bound : {Bound{0.0, WireFormat::f32, CacheFormat::f32},
+                               Bound{1.0, WireFormat::f32, CacheFormat::f16},
+                               Bound{1.5, WireFormat::f32, CacheFormat::f16},
+                               Bound{2.5, WireFormat::q8_0, CacheFormat::f16}}) {
+      CAPTURE(bound.most);
+      Request bounded = request;
+      bounded.open = {.wire = true, .cache = true};
+      bounded.budget = planner::LossBudget{.most = bound.most, .prices = prices};
+      Request given = request;
+      given.wire = bound.wire;
+      given.model.cache = bound.cache;
+      const LongestContext found = longest(bounded);
+      CHECK(found.tokens == longest(given).tokens);
+      CHECK(found.tokens >= before);
+      if (found.tokens > before && before > 0) ++grown;
+      before = found.tokens;
+    }
+  }
+  CHECK(grown > 0);
 }
 
 TEST_CASE("advice/fit: with the best reading, the longest context is what it plans, and no more") {
@@ -273,6 +316,33 @@ TEST_CASE("advice/fit: no plan needs less than the lower bound of memory") {
     }
   }
   CHECK(plans > 20);
+}
+
+TEST_CASE("advice/fit: what cannot be resident has no plan without streaming") {
+  test::RandomClusters random(12);
+  int impossible = 0;
+  int possible = 0;
+  for (int i = 0; i < 12; ++i) {
+    Request request = request_for(random.cluster(3, 1e6, 1e7));
+    request.window.blocks = 0;
+    for (const double memory : {2e4, 4e4, 8e4, 1e6}) {
+      request.memory_limit = model::Bytes{memory * (1.0 + 0.1 * i)};
+      for (const planner::Strategy& strategy : planner::strategies()) {
+        CAPTURE(strategy.name);
+        CAPTURE(request.memory_limit->value());
+        request.strategy = strategy.name;
+        const bool made = std::holds_alternative<Plan>(planner::make_plan(request));
+        if (may_be_resident(request)) {
+          possible += made ? 1 : 0;
+          continue;
+        }
+        ++impossible;
+        CHECK_FALSE(made);
+      }
+    }
+  }
+  CHECK(impossible > 20);
+  CHECK(possible > 20);
 }
 
 TEST_CASE("advice/fit: the first option that fits, and why the one before does not") {

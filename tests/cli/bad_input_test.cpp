@@ -62,6 +62,13 @@ TEST_CASE("cli/bad input: command lines that make no sense exit with 2") {
       {{"platform"}, "missing argument FILE.xml"},
       {{"platform", "pair.xml", "--jso"}, "did you mean '--json'?"},
       {{"platform", "pair.xml", "-j"}, "unknown flag '-j'"},
+      {{"run", "--model", "tiny"}, "did you mean '--weights M'?"},
+      {{"serve", "--port", "8080"}, "did you mean '--listen HOST:PORT'?"},
+      {{"worker", "--host=0.0.0.0"}, "did you mean '--listen HOST:PORT'?"},
+      {{"plan", "--weights", "tiny"}, "did you mean '--model M'?"},
+      {{"plan", "--output", "plan.json"}, "did you mean '--out FILE'?"},
+      {{"run", "--max-tokens", "8"}, "did you mean '--new-tokens N'?"},
+      {{"simulate", "--plan", "plan.json"}, "as the plan is the argument plan.json"},
       {{"platform", "pair.xml", "--json=1"}, "takes no value"},
       {{"platform", "pair.xml", "--json", "--json"}, "given twice"},
       {{"plan", "--model", "tiny.json"}, "'--platform' is required"},
@@ -85,6 +92,38 @@ TEST_CASE("cli/bad input: command lines that make no sense exit with 2") {
   for (const auto& line : table) {
     CAPTURE(line.words);
     check_refused(bench, line.words, 2, line.expected);
+  }
+}
+
+TEST_CASE("cli/bad input: what a plan says is no flag of the commands that take a plan") {
+  const Kitchen bench;
+  for (const char* const command : {"simulate", "whatif", "run", "serve", "chat"}) {
+    for (const char* const flag : {"platform", "strategy", "master", "devices", "partition"}) {
+      const std::string word = std::string("--") + flag;
+      check_refused(
+          bench, {command, "plan.json", word, "x"}, 2,
+          ("unknown flag '" + word + "', as the argument plan.json fixes it; 'tandem plan " + word +
+           "' makes another plan")
+              .c_str());
+    }
+  }
+}
+
+TEST_CASE("cli/bad input: a platform or a model in place of a plan is called what it is") {
+  const Kitchen bench;
+  for (const Words& words : {Words{"simulate"}, Words{"whatif"}, Words{"run", "--weights", "tiny"},
+                             Words{"serve", "--weights", "tandem-tiny"}}) {
+    const auto with = [&](const char* plan) {
+      Words all = words;
+      all.insert(all.begin() + 1, plan);
+      return all;
+    };
+    check_refused(
+        bench, with("home4"), 1,
+        "argument plan.json: 'home4': a platform, expected a plan that 'tandem plan' wrote; "
+        "make one with 'tandem plan --platform home4 --model M --out plan.json'");
+    check_refused(bench, with("gpt2-l"), 1, "'gpt2-l': a model, expected a plan");
+    check_refused(bench, with("absent.json"), 1, "'absent.json': no such file, expected a plan");
   }
 }
 
@@ -122,6 +161,7 @@ TEST_CASE("cli/bad input: flag values exit with 1, naming flag, value and what i
       {"--release", "never", "early, late"},
       {"--memory-limit", "100", "with a unit"},
       {"--memory-limit", "-1GiB", "'-1GiB'"},
+      {"--memory-limit", "0B", "flag '--memory-limit': '0B', expected more than 0 bytes"},
       {"--master", "nobody", "nobody"},
       {"--profile", "absent.json", "absent.json"},
       {"--profile", "nobody=absent.json", "nobody"},

@@ -123,8 +123,12 @@ TEST_CASE("cli/bad input: files of hosts") {
   } table[] = {
       {"", "sofa"},
       {"sofa\n", "host:port"},
-      {"sofa 127.0.0.1:7000 please\n", "host:port"},
-      {"moon 127.0.0.1:7000\n", "moon"},
+      {"sofa 127.0.0.1:7000 please\n",
+       "expected 'device-name host:port' with a device of the plan, 'desk', 'sofa'; correct the "
+       "line"},
+      {"moon 127.0.0.1:7000\n",
+       "hosts:1: device 'moon' is not in the plan, expected one of its devices, 'desk', 'sofa'; "
+       "correct the name"},
       {"sofa 127.0.0.1:7000\nsofa 127.0.0.1:7001\n", "already"},
       {"sofa local\n", "local"},
       {"desk 127.0.0.1:7000\nsofa 127.0.0.1:7001\n", "master"},

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -135,6 +137,78 @@ TEST_CASE("cli/format loss: the sum has what sparse attention drops and types lo
     CHECK(answer["sparse"]["ttft_s"] <= before);
     before = answer["sparse"]["ttft_s"];
   }
+}
+
+TEST_CASE("cli/format loss: what fits is within the bound") {
+  const Priced bench;
+  for (const char* const fit : {"context", "devices", "dtype"}) {
+    CAPTURE(fit);
+    const Json answer = Json::parse(
+        bench.good({"plan", "--model", "wide", "--platform", "shelf4", "--strategy", "tensor",
+                    "--seconds", "0", "--fit", fit, "--max-loss", "0.6", "--format-loss",
+                    "wide/eval/format_loss.json", "--out", "plan.json", "--json"}));
+    CHECK(answer.at("fit").at("goal") == fit);
+    const Json loss = Json::parse(bench.read("plan.json"))["loss"];
+    CHECK(loss["total"] <= 0.6);
+    CHECK(answer.at("loss").at("total") == loss["total"]);
+  }
+  check_refused(bench, {"plan", "--platform", "shelf4", "--fit", "model", "--max-loss", "1"}, 2,
+                "whose losses are not known beforehand");
+}
+
+TEST_CASE("cli/format loss: each replica is within the bound") {
+  const Priced bench;
+  for (const char* const most : {"0", "0.5", "64"}) {
+    CAPTURE(most);
+    const Words words{"plan", "--model",       "wide", "--platform",      "shelf4", "--strategy",
+                      "auto", "--replicas",    "2",    "--samples",       "4",      "--max-loss",
+                      most,   "--out",         "both", "--prompt-tokens", "17",     "--new-tokens",
+                      "3",    "--evaluations", "60"};
+    Words as_json = words;
+    as_json.push_back("--json");
+    const Json answer = Json::parse(bench.good(as_json));
+    REQUIRE(answer.at("replicas").size() == 2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Json file =
+          Json::parse(bench.read("both/replica-" + std::to_string(i + 1) + ".json")).at("loss");
+      CHECK(file["total"] <= std::stod(most));
+      CHECK(file["most"] == std::stod(most));
+      CHECK(answer["replicas"][i]["loss"] == file);
+    }
+    if (std::stod(most) < 64.0) continue;
+    CHECK(bench.good(words).find("each may lose 64 bits per byte of text") != std::string::npos);
+    bench.must({"simulate", "both", "--evaluator", "analytic", "--quiet", "--out", "p.json"});
+  }
+}
+
+TEST_CASE("cli/format loss: whatif keeps the bound of the plan, or one that is given") {
+  const Priced bench;
+  bench.must(Priced::words("tensor", {"--max-loss", "0.6", "--out", "plan.json", "--quiet"}));
+  const auto obstacles = [&](const Words& more) {
+    Words words{"whatif", "plan.json", "--json", "--evaluator", "analytic"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::map<std::string, std::string> found;
+    const Json answer = Json::parse(bench.good(words));
+    for (const Json& change : answer.at("changes"))
+      found[change.at("change")] =
+          change.at("obstacle").is_null() ? "" : change.at("obstacle").get<std::string>();
+    return found;
+  };
+  // Messages in q8_0 lose 0.5 of it already.
+  std::map<std::string, std::string> own = obstacles({});
+  CHECK(own.at("keys and values in f16") == "loses 1.5 bits per byte, of at most 0.6");
+  CHECK(own.at("keys and values in q8_0") == "loses 2.5 bits per byte, of at most 0.6");
+  own = obstacles({"--max-loss", "2"});
+  CHECK(own.at("keys and values in f16").empty());
+  CHECK(own.at("keys and values in q8_0") == "loses 2.5 bits per byte, of at most 2");
+  bench.must(Priced::words("tensor", {"--out", "plan.json", "--quiet"}));
+  CHECK(obstacles({}).at("messages in q8_0").empty());
+  own = obstacles({"--max-loss", "0.3"});
+  CHECK(own.at("messages in bf16").empty());
+  CHECK(own.at("messages in q8_0") == "loses 0.5 bits per byte, of at most 0.3");
+  std::filesystem::remove(bench.folder() / "wide/eval/format_loss.json");
+  check_refused(bench, {"whatif", "plan.json", "--max-loss", "1"}, 1,
+                "no measured losses of model 'wide'");
 }
 
 TEST_CASE("cli/format loss: refusals name the model, the type and the remedy") {

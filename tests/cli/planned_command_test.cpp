@@ -326,6 +326,23 @@ TEST_CASE("cli/planned: plan says what it was made for, and prints commands that
   check_refused(bench, bench.run_words({}, "counts.json"), 1, "give prompt or prompt_ids");
 }
 
+TEST_CASE("cli/planned: the command that runs a plan has the prompt that the plan is for") {
+  const Memory bench;
+  const std::string printed =
+      bench.good({"plan", "--platform", "pair.xml", "--model", "tandem-tiny", "--strategy",
+                  "tensor", "--prompt", "it's a test", "--raw-prompt", "--new-tokens", "2",
+                  "--seconds", "0", "--out", "plan.json"});
+  const std::string start = "\nrun:     tandem ";
+  const std::size_t at = printed.find(start) + start.size();
+  const std::string command = printed.substr(at, printed.find('\n', at) - at);
+  CHECK(command ==
+        R"(run plan.json --weights tandem-tiny --emulate --prompt 'it'\''s a test' --raw-prompt)");
+  const Outcome done = bench.shell("\"$TANDEM\" " + command + " --allow-drift --out out.json");
+  CAPTURE(done.err);
+  CHECK(done.code == 0);
+  CHECK(done.err.find("the plan was made for") == std::string::npos);
+}
+
 TEST_CASE("cli/planned: a plan for one request, and plans of before, are for one request") {
   const Memory bench;
   bench.plan({"--prompt-tokens", "6", "--new-tokens", "3"}, "one.json");

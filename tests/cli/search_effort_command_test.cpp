@@ -51,6 +51,20 @@ TEST_CASE("cli/search: a limit of evaluations gives the same plan each time, and
   CHECK(contains(bench.good(limited), "--seconds 0, which searches to the end"));
 }
 
+TEST_CASE("cli/search: where no strategy has a plan, each remedy is printed once") {
+  const Kitchen bench;
+  for (const Words& more : {Words{"--memory-limit", "40MiB", "--window", "all"},
+                            Words{"--memory-limit", "1MiB", "--chunk", "whole"}}) {
+    const Outcome none = bench.run(with(more));
+    CAPTURE(none.out);
+    CHECK(none.code == 3);
+    CHECK(none.out.starts_with("no strategy has a plan\nnot local: "));
+    const std::size_t at = none.out.find("\nremedy: fewer tokens, more devices or memory, ");
+    CHECK(at != std::string::npos);
+    CHECK(none.out.find("\nremedy: fewer tokens", at + 1) == std::string::npos);
+  }
+}
+
 TEST_CASE("cli/search: the examples that help shows are plans") {
   const Kitchen bench;
   const std::string help = bench.good({"help", "plan"});

@@ -243,4 +243,38 @@ TEST_CASE("study/free changes: at its limit nothing is listed that was cut") {
     CHECK(change.seconds == find(all, change.what).seconds);
 }
 
+TEST_CASE(
+    "study/free changes: of a plan file with measured rates, no other cache need be measured") {
+  planner::Request request = request_for(home4(), "tensor");
+  for (const model::Device& device : request.cluster.devices()) {
+    request.profiles.push_back(model::nominal_profile(device));
+    request.profiles.back().source = "measured";
+  }
+  const planner::Plan plan = planned(request);
+  const FreeChanges changes =
+      free_changes({.ask = fixed_plan(plan, nullptr, planning_evaluator(EvaluatorKind::analytic)),
+                    .plan = &plan,
+                    .planned_s = request_s(plan),
+                    .anew = true,
+                    .of_file = true,
+                    .clock = request_clock(EvaluatorKind::analytic)});
+  std::size_t caches = 0;
+  for (const FreeChange& change : changes.tried) {
+    CAPTURE(change.what);
+    CHECK(change.obstacle.find("measure ") == std::string::npos);
+    if (change.kind != "cache") continue;
+    ++caches;
+    CHECK_FALSE(change.seconds.has_value());
+    CHECK(change.obstacle.find("plan with '--cache-type ") != std::string::npos);
+  }
+  CHECK(caches > 0);
+  // Nominal rates are known of every cache.
+  request.profiles.clear();
+  const planner::Plan nominal = planned(request);
+  for (const FreeChange& change : asked(nominal).tried) {
+    CAPTURE(change.what);
+    CHECK(change.obstacle.find("rates") == std::string::npos);
+  }
+}
+
 }  // namespace tandem::study::free_changes_test

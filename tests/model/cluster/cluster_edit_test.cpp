@@ -18,7 +18,13 @@
 namespace tandem::model::cluster_edit_test {
 namespace {
 
-// `cluster` with other names, and routers, links and edges in another order.
+Direction other_way(Direction direction) {
+  if (direction == Direction::none) return direction;
+  return direction == Direction::up ? Direction::down : Direction::up;
+}
+
+// `cluster` with other names, routers, links and edges in another order, edges the other way round
+// and links upside down.
 Cluster disguised(const Cluster& cluster, std::mt19937& random) {
   std::map<std::string, std::string> names;
   const auto renamed = [&](const std::string& name) {
@@ -33,18 +39,31 @@ Cluster disguised(const Cluster& cluster, std::mt19937& random) {
   std::vector<LinkIndex> order(cluster.links().size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::shuffle(order, random);
+  std::vector<bool> upside_down_links(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) upside_down_links[i] = random() % 2 == 0;
   std::vector<Link> links(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     Link& link = links[static_cast<std::size_t>(order[i])];
     link = cluster.links()[i];
     link.name = renamed("link " + link.name);
+    if (!upside_down_links[i]) continue;
+    for (LinkChange& change : link.changes) change.direction = other_way(change.direction);
   }
   std::vector<Edge> edges = cluster.edges();
   std::ranges::shuffle(edges, random);
   for (Edge& edge : edges) {
     edge.from = renamed(edge.from);
     edge.to = renamed(edge.to);
-    for (Hop& hop : edge.hops) hop.link = order[static_cast<std::size_t>(hop.link)];
+    const bool turned = edge.symmetrical && random() % 2 == 0;
+    if (turned) {
+      std::swap(edge.from, edge.to);
+      std::ranges::reverse(edge.hops);
+    }
+    for (Hop& hop : edge.hops) {
+      const bool upside_down = upside_down_links[static_cast<std::size_t>(hop.link)];
+      if (turned != upside_down) hop.direction = other_way(hop.direction);
+      hop.link = order[static_cast<std::size_t>(hop.link)];
+    }
   }
   return {"disguised", devices, routers, links, edges};
 }
@@ -91,6 +110,29 @@ TEST_CASE("model/cluster_edit: names and orders are all that an anonymous cluste
         if (link.name == used) link.loss = 0.01;
       });
       CHECK_FALSE(anonymous(other) == plain);
+    }
+  }
+}
+
+TEST_CASE("model/cluster_edit: an anonymous mesh does not depend on the direction of its edges") {
+  std::mt19937 random(11);
+  for (int devices = 2; devices < 9; ++devices) {
+    const Cluster mesh = tandem::test::mesh_of(devices, 2e-3, 1e6);
+    Cluster busy = with_links(mesh, [&](Link& link) {
+      link.latency = Seconds{static_cast<double>(random() % 3 + 1) * 1e-3};
+      link.changes.push_back(
+          {.at = Seconds{1.0}, .direction = Direction::up, .latency = Seconds{0.5}});
+    });
+    CAPTURE(devices);
+    CHECK(anonymous(busy) == anonymous(disguised(busy, random)));
+    // A change of the other direction is another cluster.
+    const Cluster other = with_links(busy, [&](Link& link) {
+      if (link.name == "0-1") link.changes.front().direction = Direction::down;
+    });
+    CHECK_FALSE(anonymous(busy) == anonymous(other));
+    for (DeviceIndex a = 0; a < mesh.size(); ++a) {
+      for (DeviceIndex b = 0; b < a; ++b)
+        CHECK(anonymous(with_exchanged(mesh, a, b)) == anonymous(mesh));
     }
   }
 }
