@@ -8,8 +8,10 @@
 #include "advice/first_line.hpp"
 #include "advice/least_bytes.hpp"
 #include "model/base/error.hpp"
+#include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/serving/chunk_search.hpp"
+#include "planner/serving/chunked_layers.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/stages.hpp"
@@ -34,63 +36,62 @@ std::vector<InferenceRequest> one_of(const Workload& workload) {
       {.id = {}, .prompt_tokens = workload.prompt_tokens, .new_tokens = workload.new_tokens}, 1);
 }
 
-// Keeps the faster plan in `best`.
-void consider(std::optional<PromptPlan>& best, Plan plan, Objective objective, std::int64_t chunk) {
+PromptPlan timed(Plan plan, Objective objective, std::int64_t chunk) {
   const double seconds = time_of(plan, objective, chunk);
-  if (!best || seconds < best->seconds * kSavesEnough)
-    best = PromptPlan{.plan = std::move(plan), .seconds = seconds, .chunk = chunk};
+  return {.plan = std::move(plan), .seconds = seconds, .chunk = chunk};
 }
 
-// Returns the request, and where layers are to be split the same for balanced stages.
-std::vector<Request> with_balanced(const Request& request) {
-  std::vector<Request> both{request};
-  if (!planner::find_strategy(request.strategy).sharding.splits_layers() ||
-      request.partition != planner::kAutoPartition)
-    return both;
-  both.push_back(request);
-  both.back().objective = Objective::throughput;
-  return both;
+// Returns the plan of `request` in chunks that are found or given; nothing if whole prompts are
+// better. Throws Error as make_plan_in_flight does, also where the strategy reads prompts whole.
+std::variant<planner::ChunkedPlan, Infeasible> made_in_chunks(const Request& request,
+                                                              const PromptReading& reading) {
+  const std::vector<InferenceRequest> requests = one_of(request.workload);
+  if (reading.best) return planner::make_chunked_plan(request, requests, policy(), reading.steps);
+  auto made =
+      planner::make_plan_in_flight(request, requests, policy(), reading.rows, reading.steps);
+  if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
+  return planner::ChunkedPlan{.plan = std::get<Plan>(std::move(made)), .chunk = reading.rows};
 }
 
-// The best plan in chunks of a pipeline, whose length is found, with `steps` in flight. Few layers
-// may be balanced better than either request has them: then equal numbers are tried, too.
-std::optional<PromptPlan> searched(const Request& request, std::int64_t steps) {
-  std::optional<PromptPlan> best;
-  std::vector<Request> tried = with_balanced(request);
-  if (tried.size() > 1 && request.groups.empty()) {
-    tried.push_back(request);
-    tried.back().partition = "equal";
-  }
-  for (const Request& one : tried) {
-    if (best && planner::search_ended()) break;
-    try {
-      auto made = planner::make_chunked_plan(one, one_of(request.workload), policy(), steps);
-      auto* const found = std::get_if<planner::ChunkedPlan>(&made);
-      if (found != nullptr && found->chunk > 0)
-        consider(best, std::move(found->plan), request.objective, found->chunk);
-    } catch (const Error&) {
-      // The strategy reads prompts whole.
-    }
-  }
-  return best;
-}
-
-// Returns the best plan with the prompt read so, in chunks. Throws Error as make_plan_in_flight
-// does, also where the strategy reads prompts whole.
+// Returns the best plan with the prompt read so, in chunks. Throws as made_in_chunks does.
 std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request,
                                                     const PromptReading& reading) {
   std::optional<PromptPlan> best;
   Infeasible none;
-  for (const Request& one : with_balanced(request)) {
-    auto made = planner::make_plan_in_flight(one, one_of(request.workload), policy(), reading.rows,
-                                             reading.steps);
-    if (auto* const plan = std::get_if<Plan>(&made))
-      consider(best, std::move(*plan), request.objective, reading.rows);
-    else
-      none = std::get<Infeasible>(std::move(made));
+  bool is_first = true;
+  for (const Request& one : planner::requests_in_chunks(request)) {
+    if (best && planner::search_ended()) break;
+    std::variant<planner::ChunkedPlan, Infeasible> made = Infeasible{};
+    try {
+      made = made_in_chunks(one, reading);
+    } catch (const Error&) {
+      if (is_first) throw;
+      continue;  // some shares are impossible
+    }
+    is_first = false;
+    if (auto* const no = std::get_if<Infeasible>(&made)) {
+      if (none.reason.empty()) none = std::move(*no);
+      continue;
+    }
+    auto& found = std::get<planner::ChunkedPlan>(made);
+    if (found.chunk == 0) continue;
+    found.plan.partition = request.partition;
+    PromptPlan other = timed(std::move(found.plan), request.objective, found.chunk);
+    if (!best || other.seconds < best->seconds * planner::kBetter) best = std::move(other);
   }
   if (!best) return none;
-  return std::move(*best);
+  const std::vector<InferenceRequest> requests = one_of(request.workload);
+  planner::ChunkedPlan moved =
+      planner::with_moved_layers(request, {.plan = best->plan, .chunk = best->chunk},
+                                 {.requests = requests,
+                                  .policy = policy(),
+                                  .chunk = reading.best ? 0 : reading.rows,
+                                  .steps = reading.steps,
+                                  .seconds = [&](const Plan& plan, std::int64_t chunk) {
+                                    return time_of(plan, request.objective, chunk);
+                                  }});
+  if (moved.plan == best->plan && moved.chunk == best->chunk) return *std::move(best);
+  return timed(std::move(moved.plan), request.objective, moved.chunk);
 }
 
 // Returns a plan that fits with the prompt read so, in chunks. Throws Error as make_serving_plan
@@ -98,14 +99,25 @@ std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request,
 std::variant<FittingPlan, Infeasible> fit_in_chunks(const Request& request,
                                                     const PromptReading& reading) {
   Infeasible none;
-  for (const Request& one : with_balanced(request)) {
+  for (const Request& one : planner::requests_in_chunks(request)) {
     auto made = planner::make_serving_plan(one, one_of(request.workload), policy(), reading.rows,
                                            reading.steps);
     if (auto* const plan = std::get_if<Plan>(&made))
       return FittingPlan{.plan = std::move(*plan), .chunk = reading.rows};
-    none = std::get<Infeasible>(std::move(made));
+    if (none.reason.empty()) none = std::get<Infeasible>(std::move(made));
   }
   return none;
+}
+
+// Returns the best plan in chunks of a pipeline, whose length is found, with `steps` in flight.
+std::optional<PromptPlan> searched(const Request& request, std::int64_t steps) {
+  try {
+    auto made = plan_in_chunks(request, {.best = true, .steps = steps});
+    if (auto* const one = std::get_if<PromptPlan>(&made)) return std::move(*one);
+  } catch (const Error&) {
+    // The strategy reads prompts whole.
+  }
+  return std::nullopt;
 }
 
 // Returns the request with all its weights in memory.
@@ -153,7 +165,7 @@ std::variant<PromptPlan, Infeasible> best_reading(const Request& request, std::i
   auto* const plan = std::get_if<Plan>(&whole);
   const bool stays = plan != nullptr && !plan->streams();
   if (plan != nullptr) {
-    consider(best, std::move(*plan), request.objective, 0);
+    best = timed(std::move(*plan), request.objective, 0);
     best->decisions = std::move(found.decisions);
   }
   const auto faster = [&](std::optional<PromptPlan> other) {
@@ -215,10 +227,9 @@ std::variant<PromptPlan, Infeasible> plan_prompt(const Request& request,
     return plan_in_chunks(request, reading);
   planner::Found made = planner::find_plan(request);
   if (auto* const no = std::get_if<Infeasible>(&made.answer)) return std::move(*no);
-  std::optional<PromptPlan> whole;
-  consider(whole, std::get<Plan>(std::move(made.answer)), request.objective, 0);
-  whole->decisions = std::move(made.decisions);
-  return std::move(*whole);
+  PromptPlan whole = timed(std::get<Plan>(std::move(made.answer)), request.objective, 0);
+  whole.decisions = std::move(made.decisions);
+  return whole;
 }
 
 std::variant<FittingPlan, Infeasible> fit_prompt(const Request& request,

@@ -261,6 +261,17 @@ double WhatIf::gain(const WhatIfChange& change) const {
   return 1.0 - *change.request_s / unchanged_s;
 }
 
+void WhatIf::compare_with(double seconds) {
+  unchanged_s = std::min(unchanged_s, seconds);
+  for (WhatIfChange& change : changes) {
+    if (change.request_s) change.request_s = std::min(*change.request_s, unchanged_s);
+  }
+  std::ranges::stable_sort(changes, [](const WhatIfChange& a, const WhatIfChange& b) {
+    if (a.request_s && b.request_s) return *a.request_s < *b.request_s;
+    return a.request_s.has_value() && !b.request_s.has_value();
+  });
+}
+
 WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress,
                const ServedWorkload* served) {
   if (evaluator == EvaluatorKind::analytic) model::check_analytic(plan.cluster);
@@ -285,10 +296,7 @@ WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& pro
     answer.changes.push_back(std::move(change));
     progress.advance(1);
   }
-  std::ranges::stable_sort(answer.changes, [](const WhatIfChange& a, const WhatIfChange& b) {
-    if (a.request_s && b.request_s) return *a.request_s < *b.request_s;
-    return a.request_s.has_value() && !b.request_s.has_value();
-  });
+  answer.compare_with(answer.unchanged_s);
   return answer;
 }
 

@@ -30,7 +30,10 @@ struct WhatIf {
   double planned_s = 0.0;    // of the plan as it is
   double unchanged_s = 0.0;  // planned anew without a change, if that is faster; else planned_s
   std::vector<WhatIfChange> changes{};  // fastest first, impossible ones last
-  // Returns 1 - the change's time / unchanged_s; negative if it is slower. For possible changes.
+  // Compares with a plan without a change that takes so long, if it is faster than unchanged_s.
+  // Whatever is bought, that plan can stay: what would be slower planned anew takes as long.
+  void compare_with(double seconds);
+  // Returns 1 - the change's time / unchanged_s, not negative. For possible changes.
   [[nodiscard]] double gain(const WhatIfChange& change) const;
 };
 
@@ -40,9 +43,9 @@ struct WhatIf {
 // speed, the memory or the disk bandwidth; a link, or all links, with twice the bandwidth or half
 // the latency. Strategy, collectives, tiles and chunks stay the plan's; a composition for which a
 // change leaves no groups becomes auto. Shares, windows (if the plan streams weights) and rounds
-// (if it has several) are made anew as by `tandem plan`, or kept if that is faster. A second device
-// joins the group of the first. Reports each finished change to `progress`. Throws Error as the
-// evaluators do.
+// (if it has several) are made anew as by `tandem plan`, or kept if that is faster; a second device
+// may stay idle. A second device joins the group of the first. Reports each finished change to
+// `progress`. Throws Error as the evaluators do.
 [[nodiscard]] WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress,
                              const ServedWorkload* served = nullptr);
 

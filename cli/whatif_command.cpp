@@ -191,7 +191,8 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
        .clock = study::request_clock(evaluator),
        .limits = {.seconds = kFreeSeconds}});
   // They search differently what the plan leaves open; gains are against the faster of both.
-  bought.unchanged_s = free.unchanged_s = std::min(bought.unchanged_s, free.unchanged_s);
+  bought.compare_with(free.unchanged_s);
+  free.unchanged_s = bought.unchanged_s;
   const Answered answered{.plan = plan, .served = served, .bought = bought, .free = free};
   if (json) {
     out << to_json(answered).dump(2) << '\n';

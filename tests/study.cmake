@@ -6,6 +6,7 @@ tandem_tests(
     advice/choice_explicit_test.cpp
     advice/explicit_values_test.cpp
     advice/choice_test.cpp
+    advice/chunked_layers_test.cpp
     study/experiment/csps_steps_test.cpp
     study/experiment/csps_testbed_test.cpp
     study/device_queue_test.cpp

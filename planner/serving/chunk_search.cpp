@@ -10,6 +10,7 @@
 
 #include "model/base/error.hpp"
 #include "model/predict/analytic.hpp"
+#include "planner/memory/plan_storage.hpp"
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/serving/prefix_sharing.hpp"
@@ -139,6 +140,39 @@ std::int64_t most_useful(const Request& request, std::span<const InferenceReques
   return may_fly(request, requests, policy) ? kMostSteps : useful_steps(request, policy);
 }
 
+// The plan with so many steps in flight, or why there is none.
+using WithSteps = std::function<std::variant<Plan, Infeasible>(std::int64_t in_flight)>;
+
+// Returns with(steps) or, of one request on stages with `steps` 0, with as many as
+// make_plan_in_flight() describes.
+std::variant<Plan, Infeasible> with_enough_in_flight(const Request& request,
+                                                     std::span<const InferenceRequest> requests,
+                                                     const Policy& policy, std::int64_t chunk,
+                                                     std::int64_t steps, const WithSteps& with) {
+  if (steps > 0 || !may_fly(request, requests, policy) || search_ended()) return with(steps);
+  const std::int64_t usual = useful_steps(request, policy);
+  const Considered considered(requests, Objective::ttft);
+  for (std::int64_t most = most_in_flight(requests, chunk); most > usual; most /= 2) {
+    std::variant<Plan, Infeasible> answer = with(most);
+    const auto* const plan = std::get_if<Plan>(&answer);
+    if (plan == nullptr) continue;
+    const auto seconds = [&](std::int64_t in_flight) {
+      return seconds_of(*plan, considered, policy, chunk, serving_capacity(*plan, in_flight));
+    };
+    const double enough = seconds(most) * kHardlyLonger;
+    std::int64_t fewest = usual;
+    for (std::int64_t sufficient = most; fewest < sufficient;) {
+      const std::int64_t middle = (fewest + sufficient) / 2;
+      if (seconds(middle) <= enough)
+        sufficient = middle;
+      else
+        fewest = middle + 1;
+    }
+    return fewest == most ? std::move(answer) : with(fewest);
+  }
+  return with(0);
+}
+
 }  // namespace
 
 std::int64_t best_chunk(const Plan& plan, std::span<const InferenceRequest> requests,
@@ -167,31 +201,36 @@ std::variant<Plan, Infeasible> make_plan_in_flight(const Request& request,
                                                    std::span<const InferenceRequest> requests,
                                                    const Policy& policy, std::int64_t chunk,
                                                    std::int64_t steps) {
-  const auto with = [&](std::int64_t in_flight) {
-    return make_serving_plan(request, requests, policy, chunk, in_flight);
-  };
-  if (steps > 0 || !may_fly(request, requests, policy) || search_ended()) return with(steps);
-  const std::int64_t usual = useful_steps(request, policy);
-  const Considered considered(requests, Objective::ttft);
-  for (std::int64_t most = most_in_flight(requests, chunk); most > usual; most /= 2) {
-    std::variant<Plan, Infeasible> answer = with(most);
-    const auto* const plan = std::get_if<Plan>(&answer);
-    if (plan == nullptr) continue;
-    const auto seconds = [&](std::int64_t in_flight) {
-      return seconds_of(*plan, considered, policy, chunk, serving_capacity(*plan, in_flight));
-    };
-    const double enough = seconds(most) * kHardlyLonger;
-    std::int64_t fewest = usual;
-    for (std::int64_t sufficient = most; fewest < sufficient;) {
-      const std::int64_t middle = (fewest + sufficient) / 2;
-      if (seconds(middle) <= enough)
-        sufficient = middle;
-      else
-        fewest = middle + 1;
-    }
-    return fewest == most ? std::move(answer) : with(fewest);
+  return with_enough_in_flight(
+      request, requests, policy, chunk, steps, [&](std::int64_t in_flight) {
+        return make_serving_plan(request, requests, policy, chunk, in_flight);
+      });
+}
+
+std::optional<ChunkedPlan> read_again(const Request& request, const Plan& plan,
+                                      std::span<const InferenceRequest> requests,
+                                      const Policy& policy, std::int64_t chunk,
+                                      std::int64_t steps) {
+  if (chunk == 0) {
+    const Considered considered(requests, request.objective);
+    const std::int64_t most = most_useful(request, requests, policy, steps);
+    chunk = ChunkSearch(plan, considered, policy, [&](std::int64_t rows) {
+              return std::optional(wanted_capacity(considered.requests, policy, rows, most));
+            }).find();
+    if (chunk == 0) return std::nullopt;
   }
-  return with(0);
+  const auto with = [&](std::int64_t in_flight) -> std::variant<Plan, Infeasible> {
+    const std::int64_t wanted = in_flight > 0 ? in_flight : useful_steps(request, policy);
+    Plan again = plan;
+    again.capacity = wanted_capacity(requests, policy, chunk, wanted);
+    again = with_predicted_memory(std::move(again));
+    if (!fits(again)) return Infeasible{};
+    return again;
+  };
+  auto answer = with_enough_in_flight(request, requests, policy, chunk,
+                                      std::min(steps, most_in_flight(requests, chunk)), with);
+  if (std::holds_alternative<Infeasible>(answer)) return std::nullopt;
+  return ChunkedPlan{.plan = std::get<Plan>(std::move(answer)), .chunk = chunk};
 }
 
 std::variant<ChunkedPlan, Infeasible> make_fitting_plan(const Request& request,

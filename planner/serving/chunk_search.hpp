@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <variant>
 
@@ -43,6 +44,14 @@ struct ChunkedPlan {
   Plan plan;
   std::int64_t chunk = 0;  // 0: whole prompts
 };
+
+// Returns `plan` with other memory for one request on its stages: for chunks of `chunk` rows (0: of
+// the best length for its shares) with as many steps in flight as make_plan_in_flight() finds.
+// Nothing if that does not fit, or whole prompts are best. `request`: what it was made for.
+[[nodiscard]] std::optional<ChunkedPlan> read_again(const Request& request, const Plan& plan,
+                                                    std::span<const InferenceRequest> requests,
+                                                    const Policy& policy, std::int64_t chunk,
+                                                    std::int64_t steps);
 
 // Returns a plan with whole prompts or, where those do not fit with all weights, in chunks of
 // longest_fitting_step() rows.
