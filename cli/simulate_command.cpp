@@ -33,6 +33,7 @@
 #include "planner/plan/file/plan_file.hpp"
 #include "planner/plan/outdated_profiles.hpp"
 #include "planner/search/extrapolation.hpp"
+#include "planner/serving/cache_places.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/serving_plan.hpp"
 
@@ -88,6 +89,7 @@ std::optional<study::ServedWorkload> served_by(const Options& options,
   study::ServedWorkload served{.requests = planner::requests_of(run)};
   served.schedule = planner::replayed_steps(run.schedule, served.requests, plan.model, *path);
   planner::check_schedule(served.schedule, planner::serving_capacity(plan, 0), *path);
+  planner::check_places(plan, served.schedule, *path);
   served.weights_sha256 = run.weights_sha256;
   return served;
 }

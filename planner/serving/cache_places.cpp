@@ -8,6 +8,7 @@
 #include "model/base/error.hpp"
 #include "model/graph/storage.hpp"
 #include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/placed_rows.hpp"
 #include "planner/strategy/common/positions.hpp"
 
 namespace tandem::planner {
@@ -137,6 +138,47 @@ void CachePlaces::place(model::Batch& batch) const {
   for (const Placed& one : all) {
     batch.segments.push_back(one.segment);
     batch.places.push_back(one.place);
+  }
+}
+
+void check_places(const Plan& plan, std::span<const model::ScheduledStep> schedule,
+                  const std::string& source) {
+  const bool places = find_strategy(plan.strategy).placed != nullptr && places_sequences(plan);
+  std::map<std::int32_t, model::Place> known;  // the first of each sequence
+  for (std::size_t s = 0; s < schedule.size(); ++s) {
+    const model::Batch& batch = schedule[s].batch;
+    const auto fail = [&](std::size_t segment, const std::string& what,
+                          const std::string& expected) {
+      throw Error(source + ": field 'schedule[" + std::to_string(s) + "].segments[" +
+                  std::to_string(segment) + "]' " + what + ", expected " + expected +
+                  "; give the result of a run of this plan");
+    };
+    if (places != !batch.places.empty())
+      fail(0, places ? "has no device" : "has a device", "what this plan's runs record");
+    for (std::size_t i = 0; i < batch.places.size(); ++i) {
+      const model::Segment& rows = batch.segments[i];
+      const model::Place place = batch.places[i];
+      const model::Place first = known.emplace(rows.sequence, place).first->second;
+      const bool is_same =
+          place.dealt == first.dealt && (place.dealt > 0 || place.owner == first.owner);
+      if (!is_same) {
+        fail(i,
+             "has device " + std::to_string(place.owner) + " and " + std::to_string(place.dealt) +
+                 " positions dealt out",
+             "sequence " + std::to_string(rows.sequence) + " where its rows before are");
+      }
+      if (place.dealt == 0) continue;
+      const std::vector<PositionPart> parts = dealt_parts(plan, place.dealt);
+      const auto own = std::ranges::find(parts, place.owner, &PositionPart::device);
+      if (own == parts.end() || rows.past < own->positions.begin ||
+          rows.past + rows.rows > own->positions.end) {
+        fail(i,
+             "has positions " + std::to_string(rows.past) + " to " +
+                 std::to_string(rows.past + rows.rows) + " on device " +
+                 std::to_string(place.owner),
+             "them on the device that caches them");
+      }
+    }
   }
 }
 

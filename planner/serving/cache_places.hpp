@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "model/graph/scheduler.hpp"
 #include "model/graph/task_graph.hpp"
 #include "planner/plan/plan.hpp"
 
@@ -64,5 +67,11 @@ class CachePlaces {
   std::int64_t together_ = 0;    // blocks up to which a sequence lies on one device
   std::map<std::int32_t, Lies> sequences_;
 };
+
+// Throws Error naming `source` unless the rows of a recorded schedule are where a scheduler of
+// `plan` may have placed them: each sequence on one device or dealt out, always alike, and each
+// position at its owner.
+void check_places(const Plan& plan, std::span<const model::ScheduledStep> schedule,
+                  const std::string& source);
 
 }  // namespace tandem::planner

@@ -284,9 +284,10 @@ std::variant<ChunkedPlan, Infeasible> make_chunked_plan(const Request& request,
     auto chunked = make_plan_in_flight(request, requests, policy, best,
                                        std::min(steps, most_in_flight(requests, best)));
     if (auto* const plan = std::get_if<Plan>(&chunked)) {
-      // Its shares may be others, and so the best length.
-      const std::int64_t found =
+      // Its shares may be others, and so the best length; a search that ends finds none.
+      std::int64_t found =
           requests.size() > 1 ? best : best_chunk(*plan, requests, policy, request.objective, 0);
+      if (found == 0 || found > plan->reserved().rows) found = best;
       const auto seconds = [&](const Plan& of, std::int64_t chunk) {
         return seconds_of(of, considered, policy, chunk, of.reserved());
       };

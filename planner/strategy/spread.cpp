@@ -456,6 +456,11 @@ void check_own_lengths(const Plan& plan, const Workload& workload) {
   const bool fits = workload.prompt_tokens == plan.workload.prompt_tokens &&
                     workload.new_tokens <= plan.workload.new_tokens;
   if (fits) return;
+  if (places_sequences(plan)) {
+    throw Error(
+        "strategy 'spread': the plan is for several requests, expected them as '--workload' or "
+        "'--samples'; give the prompt in a workload file, or plan for one request");
+  }
   throw Error("strategy 'spread': " + std::to_string(workload.prompt_tokens) + " prompt and " +
               std::to_string(workload.new_tokens) + " new tokens, expected " +
               std::to_string(plan.workload.prompt_tokens) + " and at most " +

@@ -181,7 +181,7 @@ TEST_CASE("study/choice: a limited search of many devices has tried the few that
   const auto platform = tandem::testing::in_sources("scenarios/platforms/a100-8x8.xml").string();
   const model::Cluster cluster = sim::read_platform(platform).cluster;
   Question question{.request = request_for(cluster, "llama-3.1-8b")};
-  planner::SearchEffort effort({.seconds = {}, .evaluations = 200});
+  planner::SearchEffort effort({.seconds = {}, .evaluations = 300});
   question.effort = &effort;
   const Choice found = choose(question);
   REQUIRE(!found.contenders.empty());

@@ -335,6 +335,59 @@ TEST_CASE("planner/places: a token on one device asks nobody, a dealt one all be
           "positions dealt out");
 }
 
+TEST_CASE("planner/places: a recorded schedule whose rows are not where caches are is refused") {
+  const std::vector<InferenceRequest> requests =
+      requests_of({{700, 4}, {20, 5}, {30, 6}, {25, 4}, {20, 4}});
+  const Plan plan = planned(request_of(3), requests);
+  std::vector<model::ScheduledStep> steps;
+  for (const model::ServedStep& step :
+       served(plan, requests, planner::find_policy("continuous"), 0))
+    steps.push_back(step.step);
+  CHECK_NOTHROW(planner::check_places(plan, steps, "r.json"));
+  const auto refused = [&](const auto& change, const char* expected) {
+    std::vector<model::ScheduledStep> changed = steps;
+    change(changed);
+    CHECK_THROWS_WITH_AS(planner::check_places(plan, changed, "r.json"),
+                         doctest::Contains(expected), Error);
+  };
+  // Of the last step with rows of the dealt sequence, and of a whole one, those rows.
+  const auto last = [](std::vector<model::ScheduledStep>& of, bool dealt) {
+    for (auto step = of.rbegin(); step != of.rend(); ++step) {
+      for (std::size_t i = 0; i < step->batch.places.size(); ++i) {
+        if ((step->batch.places[i].dealt > 0) == dealt) return std::pair{&step->batch, i};
+      }
+    }
+    FAIL("no such rows");
+    return std::pair{&of.front().batch, std::size_t{0}};
+  };
+  for (const bool dealt : {true, false}) {
+    CAPTURE(dealt);
+    refused(
+        [&](auto& all) {
+          const auto [batch, i] = last(all, dealt);
+          model::Place& place = batch->places[i];
+          place.owner = (place.owner + 1) % 3;
+        },
+        dealt ? "caches them" : "where its rows before are");
+    refused(
+        [&](auto& all) {
+          const auto [batch, i] = last(all, dealt);
+          batch->places[i].dealt = dealt ? 0 : 700;
+        },
+        "where its rows before are");
+  }
+  refused(
+      [&](auto& all) {
+        for (model::ScheduledStep& step : all) {
+          for (model::Place& place : step.batch.places) {
+            if (place.dealt > 0) place.dealt = 64;
+          }
+        }
+      },
+      "caches them");
+  refused([](auto& all) { all.back().batch.places.clear(); }, "has no device");
+}
+
 TEST_CASE("planner/places: what is served with queries alone is refused otherwise, by name") {
   const auto requests = requests_of({{100, 4}, {100, 4}});
   const auto refused = [&](const planner::Request& request, const char* why) {
