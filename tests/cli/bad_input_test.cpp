@@ -199,7 +199,7 @@ TEST_CASE("cli/bad input: files that are missing or no files") {
   check_refused(bench, {"model", "inspect", "empty-folder"}, 1, "config.json");
   check_refused(bench, {"simulate", "absent.json"}, 1, "absent.json");
   check_refused(bench, {"simulate", "empty-folder"}, 1, "a folder, expected a plan");
-  check_refused(bench, {"simulate", "new\nline.json"}, 1, "new line.json");
+  check_refused(bench, {"simulate", "new\nline.json"}, 1, "new?line.json");
   check_refused(bench, {"compare", "absent.json", "absent.json", "--out", "c"}, 1, "absent.json");
 }
 
