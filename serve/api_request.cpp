@@ -39,7 +39,7 @@ Ordered call_of(const std::string& where, const Given& call) {
   const Given function = call.value("function", Given());
   expect_fields(where + ".function", function, {"name", "arguments"});
   const std::string text = text_at(where + ".function", function, "arguments");
-  const Ordered arguments = Ordered::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Ordered arguments = in_order(where + ".function.arguments", text);
   if (!arguments.is_object())
     refuse(where + ".function.arguments", shown(text) + ", expected an object of JSON in a text");
   return {{"id", text_at(where, call, "id")},
@@ -193,7 +193,7 @@ std::optional<std::string> schema_of(const Given& format, std::string_view body)
   if (!json.value("schema", Given()).is_object())
     refuse(place + ".schema", shown(json.value("schema", Given())) + ", expected a JSON schema");
   // Once more, as the order of its properties counts.
-  return Ordered::parse(body)[where]["json_schema"]["schema"].dump();
+  return in_order(where, body)[where]["json_schema"]["schema"].dump();
 }
 
 }  // namespace

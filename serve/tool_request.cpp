@@ -54,6 +54,7 @@ void read_choice(const Given& choice, ToolRequest& request) {
   const Given function = choice.value("function", Given());
   expect_fields(where + ".function", function, {"name"});
   request.only = text_at(where + ".function", function, "name");
+  if (request.only.empty()) refuse(where + ".function.name", "\"\", expected the name of a tool");
 }
 
 // What only a call that has to come is held to.
@@ -72,6 +73,7 @@ void check_held(const Given& list, Parameters& parameters) {
 // Moves references within `schema` to where it is in another one, at `base`.
 void rebase(Ordered& schema, const std::string& base) {
   constexpr std::array<std::string_view, 4> kData{"const", "default", "enum", "examples"};
+  constexpr std::array<std::string_view, 3> kNamed{"properties", "$defs", "definitions"};
   if (schema.is_array()) {
     for (Ordered& part : schema) rebase(part, base);
   } else if (schema.is_object()) {
@@ -79,6 +81,8 @@ void rebase(Ordered& schema, const std::string& base) {
       if (key == "$ref" && value.is_string()) {
         const std::string target = value.get<std::string>();
         if (target.starts_with('#')) value = "#" + base + target.substr(1);
+      } else if (std::ranges::find(kNamed, key) != kNamed.end() && value.is_object()) {
+        for (auto& [name, part] : value.items()) rebase(part, base);  // a name is no keyword
       } else if (std::ranges::find(kData, key) == kData.end()) {
         rebase(value, base);
       }
@@ -86,13 +90,16 @@ void rebase(Ordered& schema, const std::string& base) {
   }
 }
 
-// The schema of a tool's arguments, which are an object in any case.
+// The schema of a tool's arguments, which are an object where it does not state their type.
 Ordered arguments_schema(const Ordered& function) {
   const auto found = function.find("parameters");
   if (found == function.end() || found->is_null())
     return {{"type", "object"}, {"additionalProperties", false}};
-  if (found->empty()) return {{"type", "object"}};
-  return *found;
+  Ordered schema = *found;
+  constexpr std::array kDecide{"type", "$ref", "anyOf", "oneOf", "allOf", "const", "enum"};
+  const auto decides = [&](const char* key) { return schema.contains(key); };
+  if (std::ranges::none_of(kDecide, decides)) schema["type"] = "object";
+  return schema;
 }
 
 struct ToolPlace {
@@ -143,7 +150,7 @@ ToolRequest tool_request_of(Parameters& parameters, std::string_view body) {
     check_held(*list, parameters);
   // A model that is to call none is given none.
   if (choice != nullptr && *choice == "none") return {};
-  request.list = Ordered::parse(body)["tools"].dump();
+  request.list = in_order("tools", body)["tools"].dump();
   return request;
 }
 
@@ -154,6 +161,12 @@ std::vector<ToolSchema> tool_schemas(const ToolRequest& request) {
     const Ordered schema = arguments_schema(tool.function);
     if (const auto type = schema.find("type"); type != schema.end() && *type != "object")
       refuse(place + ".type", shown(Given(*type)) + ", expected object");
+    for (const char* const key : {"const", "enum"}) {
+      if (schema.contains(key) && !schema.contains("type"))
+        refuse(place, std::string("'") + key +
+                          "' without \"type\": \"object\", expected the "
+                          "schema of an object");
+    }
     schemas.push_back({.place = place, .schema = schema.dump()});
   }
   return schemas;

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "serve/request_parameters.hpp"
+
 namespace tandem::serve {
 namespace {
 
@@ -205,6 +207,7 @@ bool ToolText::take_behind(ToolPiece& /*piece*/, bool last) {
 }
 
 bool ToolText::add_calls(std::string_view json, ToolPiece& piece) {
+  if (!is_moderate(json)) return false;
   const CallJson parsed = CallJson::parse(json, nullptr, /*allow_exceptions=*/false);
   if (parsed.is_discarded() || parsed.empty()) return false;
   const std::string key(options_.form->arguments);
@@ -218,10 +221,13 @@ bool ToolText::add_calls(std::string_view json, ToolPiece& piece) {
   for (const std::string_view object :
        parsed.is_array() ? objects_of(json) : std::vector<std::string_view>{json}) {
     const CallJson call = CallJson::parse(object);
+    // As it was written, unless an escaped name hides what counts.
     const std::string_view raw = member_text(object, key);
+    const bool is_written =
+        !raw.empty() && CallJson::parse(raw, nullptr, /*allow_exceptions=*/false) == call[key];
     piece.calls.push_back({.id = next_id(),
                            .name = call["name"].get<std::string>(),
-                           .arguments = raw.empty() ? call[key].dump() : std::string(raw)});
+                           .arguments = is_written ? std::string(raw) : call[key].dump()});
   }
   any_ = true;
   return true;

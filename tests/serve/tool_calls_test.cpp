@@ -198,6 +198,22 @@ TEST_CASE("serve/tools: a call that cannot be made to come is refused by name") 
     CHECK(error_of(body)["param"] == "tools[1].function.name");
     body["tools"][1]["function"]["name"] = "a b";
     CHECK(error_of(body)["param"] == "tools[1].function.name");
+    CHECK(error_of(chat_with(only("")))["param"] == "tool_choice.function.name");
+    // Arguments that can be no object; without a type they are one.
+    body = chat_with(only("now"));
+    body["tools"][1]["function"]["parameters"] = {{"const", 5}};
+    CHECK(error_of(body)["param"] == "tools[1].function.parameters");
+    body["tools"][1]["function"]["parameters"] = {{"title", "nothing"}};
+    CHECK(
+        ask(serving.port(), post_text(kChat, body.dump())).json()["choices"][0]["finish_reason"] ==
+        "tool_calls");
+    // A property may have the name of a keyword.
+    body["tools"][1]["function"]["parameters"] = {
+        {"type", "object"},
+        {"$defs", {{"hue", {{"enum", {"red", "blue"}}}}}},
+        {"properties", {{"default", {{"$ref", "#/$defs/hue"}}}}},
+        {"required", {"default"}}};
+    CHECK(ask(serving.port(), post_text(kChat, body.dump())).status == 200);
   }
   write_template(home, "call:", "args", ";");
   const Serving serving(home);
@@ -206,6 +222,42 @@ TEST_CASE("serve/tools: a call that cannot be made to come is refused by name") 
   CHECK(reply.json()["error"]["param"] == "tool_choice");
   CHECK(reply.json()["error"]["message"].get<std::string>().find("hermes, llama, mistral") !=
         std::string::npos);
+  CHECK(ask(serving.port(), post_text(kChat, chat_with("auto").dump())).status == 200);
+}
+
+TEST_CASE("serve/tools: what is deep or has thousands of members is refused, and harms nobody") {
+  const Home home;
+  write_template(home, "<tool_call>\n", "arguments", "\n</tool_call>");
+  const Serving serving(home);
+  const auto error_of = [&](const json& body) {
+    const HttpReplyText reply = ask(serving.port(), post_text(kChat, body.dump()));
+    CHECK(reply.status == 400);
+    return reply.json()["error"]["param"].get<std::string>();
+  };
+  constexpr std::size_t kDepth = 30'000;
+  json body = chat_with("auto");
+  body["messages"].push_back({{"role", "assistant"},
+                              {"content", nullptr},
+                              {"tool_calls",
+                               {{{"id", "a"},
+                                 {"type", "function"},
+                                 {"function",
+                                  {{"name", "now"},
+                                   {"arguments", R"({"a":)" + std::string(kDepth, '[') +
+                                                     std::string(kDepth, ']') + "}"}}}}}}});
+  CHECK(error_of(body).ends_with("tool_calls[0].function.arguments"));
+  body = chat_with("auto");
+  json properties;
+  for (int i = 0; i < 2000; ++i) properties["p" + std::to_string(i)] = json::object();
+  body["tools"][1]["function"]["parameters"] = {{"type", "object"}, {"properties", properties}};
+  CHECK(error_of(body) == "tools");
+  body.erase("tools");
+  body.erase("tool_choice");
+  body["response_format"] = {
+      {"type", "json_schema"},
+      {"json_schema",
+       {{"name", "x"}, {"schema", {{"type", "object"}, {"properties", properties}}}}}};
+  CHECK(error_of(body) == "response_format");
   CHECK(ask(serving.port(), post_text(kChat, chat_with("auto").dump())).status == 200);
 }
 

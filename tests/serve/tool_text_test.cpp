@@ -115,8 +115,18 @@ std::vector<Case> cases() {
        R"([TOOL_CALLS] [{"name": "now", "arguments": {}}, {"name": "rm"}] x)",
        {}},
       {"mistral", "[TOOL_CALLS] []", "[TOOL_CALLS] []", {}},
+      {"mistral", R"([TOOL_CALLS] [{"name":"now","arguments":5,"arg\u0075ments":{}}])", "", {now}},
       {"mistral", R"( [{"name": "now", "arguments": {}}])", "", {now}, true},
   };
+}
+
+TEST_CASE("serve/tools: a call deeper than any request is text") {
+  constexpr std::size_t kDepth = 100'000;
+  const std::string answer = R"([TOOL_CALLS] [{"name":"now","arguments":{"a":)" +
+                             std::string(kDepth, '[') + std::string(kDepth, ']') + "}}]";
+  const Found found = found_in({answer}, "mistral", false);
+  CHECK(found.calls.empty());
+  CHECK(found.text == answer);
 }
 
 TEST_CASE("serve/tools: calls of each form are found, what is none stays text") {
