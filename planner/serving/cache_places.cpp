@@ -127,7 +127,7 @@ void CachePlaces::place(model::Batch& batch) const {
       begin = until;
     }
   }
-  // Of a device those that are dealt out first, whose queries travel together; sampled ones in the
+  // Of a device those that are divided first, whose queries travel together; sampled ones in the
   // middle, as the last layer computes all rows between them.
   std::ranges::stable_sort(all, {}, [](const Placed& one) {
     const bool whole = one.place.dealt == 0;
@@ -164,7 +164,7 @@ void check_places(const Plan& plan, std::span<const model::ScheduledStep> schedu
       if (!is_same) {
         fail(i,
              "has device " + std::to_string(place.owner) + " and " + std::to_string(place.dealt) +
-                 " positions dealt out",
+                 " divided positions",
              "sequence " + std::to_string(rows.sequence) + " where its rows before are");
       }
       if (place.dealt == 0) continue;

@@ -19,7 +19,7 @@ namespace tandem::planner {
 // What sequences reserve on each device of a plan whose devices cache positions
 // (planner/strategy/common/positions.hpp). A sequence of at most twice the plan's lengths lies on
 // the device that is then filled least, in proportion to its blocks, if one has room for it; any
-// other is dealt out to all.
+// other is divided over all.
 class CachePlaces {
  public:
   // Without a plan, or if its strategy alone determines devices: none, and all that follows does
@@ -51,7 +51,7 @@ class CachePlaces {
     std::int64_t blocks = 0;
     std::int64_t reserved = 0;
   };
-  // Where a sequence lies: `home` is a place in devices_ if nothing is dealt out.
+  // Where a sequence lies: `home` is a place in devices_ if nothing is divided.
   struct Lies {
     std::size_t home = 0;
     std::int64_t dealt = 0;
@@ -69,8 +69,8 @@ class CachePlaces {
 };
 
 // Throws Error naming `source` unless the rows of a recorded schedule are where a scheduler of
-// `plan` may have placed them: each sequence on one device or dealt out, always alike, and each
-// position at its owner.
+// `plan` may have placed them: each sequence on one device or divided, always the same way, and
+// each position at its owner.
 void check_places(const Plan& plan, std::span<const model::ScheduledStep> schedule,
                   const std::string& source);
 

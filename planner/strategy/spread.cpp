@@ -26,8 +26,8 @@
 // instead of computing the FFN alone: with M of them beside it, M (h e + h e') bytes a layer, e' of
 // a sum. Weights do not stream.
 // One request has the plan's prompt, and its parts. Of many, a scheduler places each sequence
-// (model::Place): on one device, whose rows ask nobody, or dealt out. A device computes the
-// products of all its rows of a step at once, of whichever sequences; each dealt sequence's rows
+// (model::Place): on one device, whose rows ask no device, or divided. A device computes the
+// products of all its rows of a step at once, of whichever sequences; each divided sequence's rows
 // attend apart. Then only queries move.
 
 #include <algorithm>

@@ -138,7 +138,7 @@ TEST_CASE("cli/search: one strategy has limits, too, and says which axes were cu
   CHECK(Json::parse(bench.read("plan.json")).at("search").at("to_the_end") == false);
   CHECK_FALSE(contains(outcome("spread", "0").err, "searches to the end"));
   CHECK_FALSE(Json::parse(bench.read("plan.json")).contains("search"));
-  CHECK(contains(outcome("galaxy", "400").err, "not searched to the end: "));
+  CHECK(contains(outcome("galaxy", "1000").err, "not searched to the end: "));
 }
 
 TEST_CASE("cli/search: the usual request has 512 and 128 tokens, or what the context holds") {

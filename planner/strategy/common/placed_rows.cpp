@@ -34,7 +34,7 @@ bool has_part(const Plan& plan, DeviceIndex device) {
               remedy + ", or plan for one request");
 }
 
-// Appends rows that ask nobody, to those before them if adjacent.
+// Appends rows that ask no device, to those before them if adjacent.
 void add_whole(std::vector<RowKeys>& whole, Range rows) {
   if (!whole.empty() && whole.back().rows.end == rows.begin) {
     whole.back().rows.end = rows.end;
@@ -110,7 +110,7 @@ std::vector<PlacedRows> placed_rows(const Plan& plan, const model::Batch& batch,
     if (place.dealt < 0 || place.dealt > plan.reserved().positions)
       refuse_place(i, place.owner,
                    "at most " + std::to_string(plan.reserved().positions) +
-                       " positions dealt out, for which the plan reserves memory");
+                       " divided positions, for which the plan reserves memory");
     last = part;
     const Range rows{row, row + batch.segments[i].rows};
     row = rows.end;

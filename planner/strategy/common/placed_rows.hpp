@@ -49,7 +49,7 @@ struct PlacedRows {
                                                     model::TaskIndex projected);
 
 // Returns `batch` with all rows at one device, alone and beside a row of every other one, in
-// sequences that are dealt out, for each device with a part (Strategy::placed).
+// sequences that are divided, for each device with a part (Strategy::placed).
 [[nodiscard]] std::vector<model::Batch> placed_at_each(const Plan& plan, const model::Batch& batch);
 
 }  // namespace tandem::planner

@@ -21,10 +21,10 @@ struct PositionPart {
 // Returns the parts in the order of positions, empty ones first.
 [[nodiscard]] std::vector<PositionPart> position_parts(const Plan& plan);
 
-// Plans that serve several requests (Plan::capacity) deal each sequence's cache out on its own: a
-// scheduler gives a sequence to one device, or deals `positions` of it to all devices with a part
-// of the plan's prompt, in whole blocks in proportion to these parts. Of n blocks, devices i with
-// w_i of the prompt's W positions, in the order of positions:
+// Plans that serve several requests (Plan::capacity) divide each sequence's cache on its own: a
+// scheduler gives a sequence to one device, or divides `positions` of it over all devices with a
+// part of the plan's prompt, in whole blocks in proportion to these parts. Of n blocks, devices i
+// with w_i of the prompt's W positions, in the order of positions:
 //   device i has blocks [floor(n (w_0 + .. + w_(i-1)) / W), floor(n (w_0 + .. + w_i) / W))
 // so each has at most ceil(n w_i / W). The rule depends on the plan and on `positions` alone, so
 // announcements need no parts.
