@@ -132,7 +132,7 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     return reply->send(
         {.status = 204, .body = {}, .headers = "Allow: " + methods_of(request.path) + "\r\n"});
   if (request.path == kPlan) return plan(request, std::move(reply));
-  if (is_post(request.path)) return ask_model(std::move(request), std::move(reply));
+  if (is_post(request.path)) return ask_model(std::move(request), reply);
   if (request.path == kHealth) {
     return reply->send({.status = ready_ ? 200U : 503U,
                         .body = ready_ ? R"({"status":"ok"})" : R"({"status":"loading"})"});
@@ -176,7 +176,7 @@ void ApiService::plan(const HttpRequest& request, std::shared_ptr<HttpReply> rep
   });
 }
 
-void ApiService::ask_model(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+void ApiService::ask_model(HttpRequest request, const std::shared_ptr<HttpReply>& reply) {
   if ((request.path == kEmbeddingsPath) != embeds_)
     return refuse(*reply,
                   ApiError(400,

@@ -61,7 +61,7 @@ class ApiService final : public HttpHandler {
   HttpAnswer protocol_error(unsigned status, const std::string& reason) override;
 
  private:
-  void ask_model(HttpRequest request, std::shared_ptr<HttpReply> reply);
+  void ask_model(HttpRequest request, const std::shared_ptr<HttpReply>& reply);
   // Answers one question to the planner at a time, on a thread of the lowest priority.
   void plan(const HttpRequest& request, std::shared_ptr<HttpReply> reply);
   static void refuse(HttpReply& reply, const ApiError& error);

@@ -79,11 +79,11 @@ EmbeddingEndpoint::Texts EmbeddingEndpoint::texts_of(const EmbeddingRequest& ask
     const std::string where =
         asked.is_list ? "input[" + std::to_string(texts.size()) + "]" : "input";
     const auto too_long = [&](const std::string& length) {
-      throw ApiError(400,
-                     "'" + where + "': " + length + ", expected at most " +
-                         std::to_string(limits.tokens) +
-                         " tokens, which is what this server reads at once; split it",
-                     "input", "context_length_exceeded");
+      std::string text = "'";
+      text.append(where).append("': ").append(length).append(", expected at most ");
+      text.append(std::to_string(limits.tokens));
+      text.append(" tokens, which is what this server reads at once; split it");
+      throw ApiError(400, text, "input", "context_length_exceeded");
     };
     const auto* const text = std::get_if<std::string>(&input);
     // To make tokens of it would take long.

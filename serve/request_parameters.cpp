@@ -7,13 +7,12 @@
 #include "model/base/error.hpp"
 #include "model/base/json_value.hpp"
 #include "model/base/plain_text.hpp"
+#include "serve/moderate_json.hpp"
 
 namespace tandem::serve {
 namespace {
 
 constexpr std::size_t kShownCharacters = 60;
-constexpr int kMostDepth = 64;              // a level of a schema is two of JSON
-constexpr std::size_t kMostMembers = 1024;  // of an object
 
 }  // namespace
 
@@ -40,30 +39,6 @@ std::string text_at(const std::string& where, const Given& object, const char* n
   const Given value = object.value(name, Given());
   if (!value.is_string()) refuse(where + "." + name, shown(value) + ", expected a text");
   return value.get<std::string>();
-}
-
-bool is_moderate(std::string_view json) {
-  std::vector<std::size_t> members;  // of each open object or list
-  bool in_string = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_string) {
-      if (c == '\\')
-        ++i;
-      else
-        in_string = c != '"';
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (members.size() == kMostDepth) return false;
-      members.push_back(0);
-    } else if ((c == '}' || c == ']') && !members.empty()) {
-      members.pop_back();
-    } else if (c == ':' && !members.empty() && ++members.back() > kMostMembers) {
-      return false;
-    }
-  }
-  return true;
 }
 
 Ordered in_order(const std::string& param, std::string_view json) {

@@ -28,10 +28,6 @@ void expect_fields(const std::string& where, const Given& object,
                    std::initializer_list<std::string_view> known);
 // Returns a field that is a text, and refuses anything else.
 [[nodiscard]] std::string text_at(const std::string& where, const Given& object, const char* name);
-// Returns whether no object of `json` has more than 1,024 members, and nothing lies deeper than a
-// request may. Parsing with the order of members takes time with the square of an object's members,
-// and copies what it parsed by recursion. `json` may be no JSON.
-[[nodiscard]] bool is_moderate(std::string_view json);
 // Returns `json`, which stands at `param`, in order; refuses what is not moderate. What is no JSON
 // is discarded (is_discarded()).
 [[nodiscard]] Ordered in_order(const std::string& param, std::string_view json);

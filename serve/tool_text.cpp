@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "serve/request_parameters.hpp"
+#include "serve/moderate_json.hpp"
 
 namespace tandem::serve {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/base/word_list.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -52,14 +52,16 @@ bool takes_plan(const Syntax& syntax) {
 std::string unknown_flag(const std::string& token, const Syntax& syntax) {
   const std::size_t begin = std::min(token.size(), token.find_first_not_of('-'));
   const std::string word = token.substr(begin, std::min(token.find('='), token.size()) - begin);
-  const std::string message = "unknown flag '" + token + "'";
+  std::string message = "unknown flag '" + token + "'";
   const std::string help =
       "; see '" + std::string(program().name) + " help " + std::string(syntax.command) + "'";
   const auto other = std::ranges::find(kOtherNames, word, &OtherName::word);
   if (other != kOtherNames.end()) {
     for (const std::string_view name : other->here) {
       const Flag* const flag = find_flag(syntax, name);
-      if (flag != nullptr) return message + ", did you mean '" + spelled(*flag) + "'?" + help;
+      if (flag == nullptr) continue;
+      message.append(", did you mean '").append(spelled(*flag)).append("'?").append(help);
+      return message;
     }
   }
   if (takes_plan(syntax) && word == "plan")

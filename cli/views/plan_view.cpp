@@ -85,7 +85,7 @@ void print_places(const planner::Plan& plan, std::ostream& out) {
     const model::Range kept = plan.devices[d].share.part.positions;
     if (kept.empty()) continue;
     text += (text.empty() ? "" : ", ") + plan.cluster.devices()[d].name + " " +
-            std::to_string(100 * kept.size() / plan.workload.prompt_tokens) + "% (" +
+            std::to_string(std::int64_t{100} * kept.size() / plan.workload.prompt_tokens) + "% (" +
             std::to_string(planner::served_blocks(plan, kept) * model::kCacheBlock) +
             " positions reserved)";
   }

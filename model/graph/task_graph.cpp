@@ -96,7 +96,7 @@ std::int64_t Batch::sequences() const {
   all.reserve(segments.size());
   for (const Segment& segment : segments) all.push_back(segment.sequence);
   std::ranges::sort(all);
-  return std::ssize(all) - std::ssize(std::ranges::unique(all));
+  return std::unique(all.begin(), all.end()) - all.begin();  // clang 14 knows no ranges::unique
 }
 
 namespace {
