@@ -332,7 +332,7 @@ TEST_CASE("planner/places: a token on one device asks nobody, a dealt one all be
   refused({{.owner = parts[1].device}, {.owner = parts[0].device}}, "in the order of");
   refused({{.owner = 0}, {.owner = 9}}, "expected one that keeps positions");
   refused({{.owner = parts[0].device}, {.owner = parts[0].device, .dealt = 1 << 20}},
-          "positions dealt out");
+          "divided positions");
 }
 
 TEST_CASE("planner/places: a recorded schedule whose rows are not where caches are is refused") {
