@@ -141,6 +141,22 @@ void CachePlaces::place(model::Batch& batch) const {
   }
 }
 
+namespace {
+
+struct SegmentPlace {
+  std::size_t step = 0;
+  std::size_t segment = 0;
+};
+
+[[noreturn]] void refuse_rows(const std::string& source, SegmentPlace at, const std::string& what,
+                              const std::string& expected) {
+  throw Error(source + ": field 'schedule[" + std::to_string(at.step) + "].segments[" +
+              std::to_string(at.segment) + "]' " + what + ", expected " + expected +
+              "; give the result of a run of this plan");
+}
+
+}  // namespace
+
 void check_places(const Plan& plan, std::span<const model::ScheduledStep> schedule,
                   const std::string& source) {
   const bool places = find_strategy(plan.strategy).placed != nullptr && places_sequences(plan);
@@ -149,9 +165,7 @@ void check_places(const Plan& plan, std::span<const model::ScheduledStep> schedu
     const model::Batch& batch = schedule[s].batch;
     const auto fail = [&](std::size_t segment, const std::string& what,
                           const std::string& expected) {
-      throw Error(source + ": field 'schedule[" + std::to_string(s) + "].segments[" +
-                  std::to_string(segment) + "]' " + what + ", expected " + expected +
-                  "; give the result of a run of this plan");
+      refuse_rows(source, {s, segment}, what, expected);
     };
     if (places != !batch.places.empty())
       fail(0, places ? "has no device" : "has a device", "what this plan's runs record");
