@@ -74,32 +74,20 @@ void CompletionEndpoint::answer(HttpServer& server, HttpRequest request,
   auto exchange = std::make_shared<Exchange>();
   exchange->server = &server;
   exchange->reply = std::move(reply);
-  const std::weak_ptr<Exchange> weak = exchange;
-  prompts_.post(std::move(request), [this, to = &server, weak](const HttpRequest& waiting) {
-    prepare(*to, waiting, weak);
-  });
+  prompts_.prepare(
+      std::move(request), exchange,
+      [this](const HttpRequest& waiting) {
+        ApiRequest asked = waiting.path == kChatPath ? parse_chat_request(waiting.body)
+                                                     : parse_completion_request(waiting.body);
+        exec::LiveRequest live = prepared(asked);
+        return std::pair(std::move(asked), std::move(live));
+      },
+      [this](const std::shared_ptr<Exchange>& own, const auto& made) {
+        submit(own, made.first, made.second);
+      });
   exchange->reply->when_gone([this, exchange] {
     for (const std::size_t number : exchange->numbers) desk_->cancel(number);
   });
-}
-
-void CompletionEndpoint::prepare(HttpServer& server, const HttpRequest& request,
-                                 const std::weak_ptr<Exchange>& weak) {
-  if (weak.expired()) return;  // the client has gone
-  try {
-    auto asked = std::make_shared<ApiRequest>(request.path == kChatPath
-                                                  ? parse_chat_request(request.body)
-                                                  : parse_completion_request(request.body));
-    if (weak.expired()) return;
-    auto prepared_request = std::make_shared<exec::LiveRequest>(prepared(*asked));
-    server.post([this, weak, asked, prepared_request] {
-      if (const auto own = weak.lock()) submit(own, *asked, *prepared_request);
-    });
-  } catch (const std::exception& fault) {
-    server.post([weak, error = as_api_error(fault)] {
-      if (const auto own = weak.lock()) own->reply->send(error_answer(error));
-    });
-  }
 }
 
 std::shared_ptr<const exec::TokenGrammar> CompletionEndpoint::schema_grammar(

@@ -37,8 +37,6 @@ class CompletionEndpoint final : public ModelEndpoint {
 
  private:
   struct Exchange;
-  // On the thread of prompts: reads the request and hands it to the server's thread.
-  void prepare(HttpServer& server, const HttpRequest& request, const std::weak_ptr<Exchange>& weak);
   // On the thread of prompts: the request that the desk serves. Throws ApiError.
   [[nodiscard]] exec::LiveRequest prepared(const ApiRequest& asked);
   void check_model(const ApiRequest& asked) const;

@@ -39,29 +39,18 @@ void EmbeddingEndpoint::answer(HttpServer& server, HttpRequest request,
   auto exchange = std::make_shared<Exchange>();
   exchange->server = &server;
   exchange->reply = std::move(reply);
-  const std::weak_ptr<Exchange> weak = exchange;
-  prompts_.post(std::move(request), [this, to = &server, weak](const HttpRequest& waiting) {
-    prepare(*to, waiting, weak);
-  });
+  prompts_.prepare(
+      std::move(request), exchange,
+      [this](const HttpRequest& waiting) {
+        const EmbeddingRequest asked = parse_embedding_request(waiting.body);
+        return std::pair(asked.encoding, texts_of(asked));
+      },
+      [this](const std::shared_ptr<Exchange>& own, auto& made) {
+        submit(own, made.first, std::move(made.second));
+      });
   exchange->reply->when_gone([this, exchange] {
     if (exchange->number) desk_->cancel(*exchange->number);
   });
-}
-
-void EmbeddingEndpoint::prepare(HttpServer& server, const HttpRequest& request,
-                                const std::weak_ptr<Exchange>& weak) {
-  if (weak.expired()) return;  // the client has gone
-  try {
-    const EmbeddingRequest asked = parse_embedding_request(request.body);
-    auto texts = std::make_shared<Texts>(texts_of(asked));
-    server.post([this, weak, texts, encoding = asked.encoding] {
-      if (const auto own = weak.lock()) submit(own, encoding, std::move(*texts));
-    });
-  } catch (const std::exception& fault) {
-    server.post([weak, error = as_api_error(fault)] {
-      if (const auto own = weak.lock()) own->reply->send(error_answer(error));
-    });
-  }
 }
 
 EmbeddingEndpoint::Texts EmbeddingEndpoint::texts_of(const EmbeddingRequest& asked) const {

@@ -34,8 +34,6 @@ class EmbeddingEndpoint final : public ModelEndpoint {
  private:
   struct Exchange;
   using Texts = std::vector<exec::TextDesk::Text>;
-  // On the thread of prompts: reads the request and hands it to the server's thread.
-  void prepare(HttpServer& server, const HttpRequest& request, const std::weak_ptr<Exchange>& weak);
   // On the thread of prompts: the tokens of each input. Throws ApiError.
   [[nodiscard]] Texts texts_of(const EmbeddingRequest& asked) const;
   void submit(const std::shared_ptr<Exchange>& exchange, VectorEncoding encoding, Texts texts);

@@ -5,9 +5,14 @@
 #include <atomic>
 #include <boost/asio/thread_pool.hpp>
 #include <cstddef>
+#include <exception>
 #include <functional>
+#include <memory>
+#include <utility>
 
+#include "serve/api_error.hpp"
 #include "serve/http_exchange.hpp"
+#include "serve/http_server.hpp"
 
 namespace tandem::serve {
 
@@ -26,6 +31,28 @@ class PromptThread {
 
   // Calls `read` there. Throws ApiError 429 if too many wait. Of one thread.
   void post(HttpRequest request, std::function<void(const HttpRequest& request)> read);
+  // Calls `prepare(request)` there, and with what it returns `submit(exchange, prepared)` on the
+  // server's thread; what it throws is the answer. Nothing for an exchange that is gone by then,
+  // with its client. `exchange` has `server` and `reply`. Throws as post().
+  template <class Exchange, class Prepare, class Submit>
+  void prepare(HttpRequest request, const std::shared_ptr<Exchange>& exchange, Prepare prepare,
+               Submit submit) {
+    post(std::move(request),
+         [server = exchange->server, weak = std::weak_ptr(exchange), prepare = std::move(prepare),
+          submit = std::move(submit)](const HttpRequest& waiting) {
+           if (weak.expired()) return;
+           try {
+             auto prepared = std::make_shared<decltype(prepare(waiting))>(prepare(waiting));
+             server->post([weak, submit, prepared] {
+               if (const auto own = weak.lock()) submit(own, *prepared);
+             });
+           } catch (const std::exception& fault) {
+             server->post([weak, error = as_api_error(fault)] {
+               if (const auto own = weak.lock()) own->reply->send(error_answer(error));
+             });
+           }
+         });
+  }
   // Abandons what waits.
   void end();
 

@@ -222,7 +222,7 @@ void write(Writer& w, const StepBegin& m) {
   for (const std::int32_t token : m.tokens) w.i32(token);
   for (const model::Place& place : m.batch.places) {
     w.i32(place.owner);
-    w.i32(place.dealt);
+    w.i32(place.partitioned);
   }
 }
 void read(Reader& r, StepBegin& m) {
@@ -274,7 +274,7 @@ void read(Reader& r, StepBegin& m) {
   for (std::size_t i = 0; i < segments; ++i) {
     model::Place& place = m.batch.places.emplace_back();
     place.owner = r.natural("owner");
-    place.dealt = r.natural("dealt positions");
+    place.partitioned = r.natural("partitioned positions");
     if (static_cast<std::size_t>(place.owner) >= kMaxDevices)
       r.fail("owner", std::to_string(place.owner), "below " + std::to_string(kMaxDevices));
   }

@@ -131,8 +131,9 @@ struct CacheOp {
 // (planner/strategy/common/positions.hpp).
 struct Place {
   DeviceIndex owner = 0;  // the device that computes and caches them
-  // The positions by which the sequence's cache is divided over devices; 0: the owner has it all.
-  std::int32_t dealt = 0;
+  // The positions by which the sequence's cache is partitioned over devices; 0: the owner has it
+  // all.
+  std::int32_t partitioned = 0;
   bool operator==(const Place&) const = default;
 };
 

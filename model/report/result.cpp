@@ -48,9 +48,9 @@ ordered_json request_json(const RequestResult& request, bool shares) {
   return json;
 }
 
-// A segment is [sequence, past, rows, sampled]; of a placed batch also owner and dealt positions
-// (model::Place). If any step shares a prefix, all have their cache
-// operations: ["free", sequence] or ["fork", sequence, from, positions].
+// A segment is [sequence, past, rows, sampled]; of a placed batch also owner and partitioned
+// positions (model::Place). If any step shares a prefix, all have their cache operations: ["free",
+// sequence] or ["fork", sequence, from, positions].
 ordered_json step_json(const ScheduledStep& step, bool shares) {
   ordered_json segments = ordered_json::array();
   for (std::size_t i = 0; i < step.batch.segments.size(); ++i) {
@@ -58,7 +58,7 @@ ordered_json step_json(const ScheduledStep& step, bool shares) {
     ordered_json segment = ordered_json::array({s.sequence, s.past, s.rows, s.sampled});
     if (!step.batch.places.empty()) {
       segment.push_back(step.batch.places[i].owner);
-      segment.push_back(step.batch.places[i].dealt);
+      segment.push_back(step.batch.places[i].partitioned);
     }
     segments.push_back(std::move(segment));
   }

@@ -270,7 +270,7 @@ ScheduledStep read_step(const JsonValue& json) {
     const bool placed = fields == 6;
     if ((fields != 4 && !placed) || (i > 0 && placed == step.batch.places.empty()))
       segment.fail(
-          "[sequence, past, rows, sampled], all of them with owner and dealt positions, "
+          "[sequence, past, rows, sampled], all of them with owner and partitioned positions, "
           "or none");
     const auto number = [&](std::size_t at, std::int64_t least) {
       return static_cast<std::int32_t>(segment.at(at).integer(least, std::int64_t{1} << 30));
@@ -281,7 +281,7 @@ ScheduledStep read_step(const JsonValue& json) {
                                    .sampled = number(3, 0)});
     if (step.batch.segments.back().sampled > step.batch.segments.back().rows)
       segment.fail("no more sampled rows than rows");
-    if (placed) step.batch.places.push_back({.owner = number(4, 0), .dealt = number(5, 0)});
+    if (placed) step.batch.places.push_back({.owner = number(4, 0), .partitioned = number(5, 0)});
   }
   if (const auto cache = json.find("cache")) {
     const std::size_t operations = cache->size(kMaxItems);

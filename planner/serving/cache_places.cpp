@@ -31,20 +31,18 @@ CachePlaces::Lies CachePlaces::whole(std::size_t home, std::int64_t blocks) cons
   return lies;
 }
 
-// As dealt_parts.
-CachePlaces::Lies CachePlaces::dealt(std::int64_t positions) const {
+// By the parts of sequence_parts().
+CachePlaces::Lies CachePlaces::partitioned(std::int64_t positions) const {
   const std::int64_t blocks = model::cache_blocks(positions);
-  std::int64_t all = 0;
-  for (const Device& device : devices_) all += device.weight;
-  Lies lies{.dealt = positions};
-  std::int64_t before = 0;
+  std::vector<std::int64_t> weights;
+  weights.reserve(devices_.size());
+  for (const Device& device : devices_) weights.push_back(device.weight);
+  Lies lies{.partitioned = positions};
   std::int64_t begin = 0;
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
-    before += devices_[i].weight;
-    const std::int64_t end = blocks * before / all;
+  for (const std::int64_t end : block_ends(blocks, weights)) {
     lies.reserved.push_back(end - begin);
     lies.ends.push_back(end * model::kCacheBlock);
-    if (end - begin == blocks) return whole(i, blocks);
+    if (end - begin == blocks) return whole(lies.ends.size() - 1, blocks);
     begin = end;
   }
   lies.ends.back() = std::numeric_limits<std::int64_t>::max();
@@ -68,7 +66,7 @@ std::optional<CachePlaces::Lies> CachePlaces::find(std::int64_t positions) const
     if (devices_[i].reserved + blocks > devices_[i].blocks) continue;
     if (!home || filled(devices_[i]) < filled(devices_[*home])) home = i;
   }
-  Lies lies = home ? whole(*home, blocks) : dealt(positions);
+  Lies lies = home ? whole(*home, blocks) : partitioned(positions);
   if (has_room(lies)) return lies;
   return std::nullopt;
 }
@@ -107,7 +105,7 @@ void CachePlaces::place(model::Batch& batch) const {
   std::vector<Placed> all;
   for (const model::Segment& segment : batch.segments) {
     const Lies& lies = sequences_.at(segment.sequence);
-    if (lies.dealt == 0) {
+    if (lies.partitioned == 0) {
       all.push_back({lies.home, segment, {.owner = devices_[lies.home].device}});
       continue;
     }
@@ -122,15 +120,17 @@ void CachePlaces::place(model::Batch& batch) const {
       // The last rows are sampled.
       own.sampled = static_cast<std::int32_t>(
           std::max<std::int64_t>(0, until - std::max<std::int64_t>(begin, end - segment.sampled)));
-      all.push_back(
-          {i, own, {.owner = devices_[i].device, .dealt = static_cast<std::int32_t>(lies.dealt)}});
+      all.push_back({i,
+                     own,
+                     {.owner = devices_[i].device,
+                      .partitioned = static_cast<std::int32_t>(lies.partitioned)}});
       begin = until;
     }
   }
-  // Of a device those that are divided first, whose queries travel together; sampled ones in the
-  // middle, as the last layer computes all rows between them.
+  // Of a device those that are partitioned first, whose queries travel together; sampled ones in
+  // the middle, as the last layer computes all rows between them.
   std::ranges::stable_sort(all, {}, [](const Placed& one) {
-    const bool whole = one.place.dealt == 0;
+    const bool whole = one.place.partitioned == 0;
     return std::tuple{one.device, whole, whole == (one.segment.sampled == 0)};
   });
   batch.segments.clear();
@@ -173,16 +173,16 @@ void check_places(const Plan& plan, std::span<const model::ScheduledStep> schedu
       const model::Segment& rows = batch.segments[i];
       const model::Place place = batch.places[i];
       const model::Place first = known.emplace(rows.sequence, place).first->second;
-      const bool is_same =
-          place.dealt == first.dealt && (place.dealt > 0 || place.owner == first.owner);
+      const bool is_same = place.partitioned == first.partitioned &&
+                           (place.partitioned > 0 || place.owner == first.owner);
       if (!is_same) {
         fail(i,
-             "has device " + std::to_string(place.owner) + " and " + std::to_string(place.dealt) +
-                 " divided positions",
+             "has device " + std::to_string(place.owner) + " and " +
+                 std::to_string(place.partitioned) + " partitioned positions",
              "sequence " + std::to_string(rows.sequence) + " where its rows before are");
       }
-      if (place.dealt == 0) continue;
-      const std::vector<PositionPart> parts = dealt_parts(plan, place.dealt);
+      if (place.partitioned == 0) continue;
+      const std::vector<PositionPart> parts = sequence_parts(plan, place.partitioned);
       const auto own = std::ranges::find(parts, place.owner, &PositionPart::device);
       if (own == parts.end() || rows.past < own->positions.begin ||
           rows.past + rows.rows > own->positions.end) {

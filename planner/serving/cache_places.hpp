@@ -19,7 +19,7 @@ namespace tandem::planner {
 // What sequences reserve on each device of a plan whose devices cache positions
 // (planner/strategy/common/positions.hpp). A sequence of at most twice the plan's lengths lies on
 // the device that is then filled least, in proportion to its blocks, if one has room for it; any
-// other is divided over all.
+// other is partitioned over all.
 class CachePlaces {
  public:
   // Without a plan, or if its strategy alone determines devices: none, and all that follows does
@@ -51,15 +51,15 @@ class CachePlaces {
     std::int64_t blocks = 0;
     std::int64_t reserved = 0;
   };
-  // Where a sequence lies: `home` is a place in devices_ if nothing is divided.
+  // Where a sequence lies: `home` is a place in devices_ if nothing is partitioned.
   struct Lies {
     std::size_t home = 0;
-    std::int64_t dealt = 0;
+    std::int64_t partitioned = 0;
     std::vector<std::int64_t> ends{};      // of its positions, by place in devices_; the last open
     std::vector<std::int64_t> reserved{};  // blocks, by place in devices_
   };
   [[nodiscard]] Lies whole(std::size_t home, std::int64_t blocks) const;
-  [[nodiscard]] Lies dealt(std::int64_t positions) const;
+  [[nodiscard]] Lies partitioned(std::int64_t positions) const;
   [[nodiscard]] bool has_room(const Lies& lies) const;
   [[nodiscard]] std::optional<Lies> find(std::int64_t positions) const;
 
@@ -69,7 +69,7 @@ class CachePlaces {
 };
 
 // Throws Error naming `source` unless the rows of a recorded schedule are where a scheduler of
-// `plan` may have placed them: each sequence on one device or divided, always the same way, and
+// `plan` may have placed them: each sequence on one device or partitioned, always the same way, and
 // each position at its owner.
 void check_places(const Plan& plan, std::span<const model::ScheduledStep> schedule,
                   const std::string& source);

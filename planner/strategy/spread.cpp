@@ -26,9 +26,9 @@
 // instead of computing the FFN alone: with M of them beside it, M (h e + h e') bytes a layer, e' of
 // a sum. Weights do not stream.
 // One request has the plan's prompt, and its parts. Of many, a scheduler places each sequence
-// (model::Place): on one device, whose rows ask no device, or divided. A device computes the
-// products of all its rows of a step at once, of whichever sequences; each divided sequence's rows
-// attend apart. Then only queries move.
+// (model::Place): on one device, whose rows ask no device, or partitioned. A device computes the
+// products of all its rows of a step at once, of whichever sequences; each partitioned sequence's
+// rows attend apart. Then only queries move.
 
 #include <algorithm>
 #include <limits>
@@ -410,7 +410,7 @@ model::TaskGraph lower_one(const Plan& plan, const model::Batch& batch) {
                 " tokens, or one new token; plan for this, or with another strategy");
   }
   if (places_sequences(plan))
-    parts = dealt_parts(plan, prompt ? count : plan.workload.prompt_tokens);
+    parts = sequence_parts(plan, prompt ? count : plan.workload.prompt_tokens);
   if (prompt) {
     for (std::size_t i = 0; i < parts.size(); ++i)
       rows[i].rows = parts[i].positions.intersect({0, count});

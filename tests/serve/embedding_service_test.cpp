@@ -22,6 +22,7 @@
 #include "serve/http_server.hpp"
 #include "tests/exec/weights/weights_support.hpp"
 #include "tests/serve/http_client.hpp"
+#include "tests/serve/live_serving.hpp"
 
 namespace tandem::test::embedding_service_test {
 namespace {
@@ -94,17 +95,7 @@ struct EncoderServing {
         server({.host = "127.0.0.1", .port = 0}, api) {
     api.use(server);
     thread = std::thread([this] { server.run(); });
-    std::promise<void> ready;
-    session.emplace(service.plan, encoder.run_options(), desk,
-                    exec::LiveSessionEvents{.on_ready =
-                                                [&] {
-                                                  api.set_ready();
-                                                  ready.set_value();
-                                                },
-                                            .on_end = {}});
-    ready.get_future().wait();
-    while (ask(port(), get_text("/health")).status != 200)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    testing::begin_session(session, service.plan, encoder.run_options(), desk, api, port());
   }
   ~EncoderServing() {
     session.reset();

@@ -25,6 +25,7 @@
 #include "serve/http_server.hpp"
 #include "tests/exec/weights/weights_support.hpp"
 #include "tests/serve/http_client.hpp"
+#include "tests/serve/live_serving.hpp"
 #include "tests/support/source_tree.hpp"
 
 namespace tandem::testing {
@@ -115,17 +116,7 @@ struct Serving {
                                        .chunk = service.chunk,
                                        .shares_prefixes = shares_prefixes,
                                        .on_token = {}};
-    std::promise<void> ready;
-    session.emplace(service.plan, options, desk,
-                    exec::LiveSessionEvents{.on_ready =
-                                                [&] {
-                                                  api.set_ready();
-                                                  ready.set_value();
-                                                },
-                                            .on_end = {}});
-    ready.get_future().wait();
-    while (ask(port(), get_text("/health")).status != 200)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    begin_session(session, service.plan, options, desk, api, port());
   }
   ~Serving() { end(); }
   void end() {

@@ -13,7 +13,7 @@ GraphCache::Structure GraphCache::structure_of(const model::Batch& batch) {
   for (std::size_t i = 0; i < batch.segments.size(); ++i) {
     const model::Segment& segment = batch.segments[i];
     const model::Place place = batch.places.empty() ? model::Place{.owner = -1} : batch.places[i];
-    structure.push_back({segment.rows, segment.sampled, place.owner, place.dealt});
+    structure.push_back({segment.rows, segment.sampled, place.owner, place.partitioned});
   }
   return structure;
 }

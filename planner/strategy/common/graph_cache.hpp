@@ -24,8 +24,8 @@ class GraphCache : public model::GraphSource {
                       std::function<void(const model::TaskGraph&)> forget = nullptr)
       : plan_(&plan), forget_(std::move(forget)) {}
 
-  // Rows, sampled rows, owner and divided positions of each segment of a batch; without places -1
-  // and 0.
+  // Rows, sampled rows, owner and partitioned positions of each segment of a batch; without places
+  // -1 and 0.
   using Structure = std::vector<std::array<std::int32_t, 4>>;
   [[nodiscard]] static Structure structure_of(const model::Batch& batch);
 

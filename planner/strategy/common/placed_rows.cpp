@@ -43,14 +43,14 @@ void add_whole(std::vector<RowKeys>& whole, Range rows) {
   }
 }
 
-void add_dealt(const Plan& plan, std::size_t part, std::int32_t positions, Range rows,
-               PlacedRows& placed) {
-  std::vector<PositionPart> dealt = dealt_parts(plan, positions);
-  const Range own{dealt[part].positions.begin, model::kCausal.end};
-  dealt.resize(part);
-  std::erase_if(dealt, [](const PositionPart& one) { return one.positions.empty(); });
-  if (dealt.empty()) return add_whole(placed.whole, rows);
-  placed.dealt.push_back({.own = {rows, own}, .before = std::move(dealt)});
+void add_partitioned(const Plan& plan, std::size_t part, std::int32_t positions, Range rows,
+                     PlacedRows& placed) {
+  std::vector<PositionPart> partitioned = sequence_parts(plan, positions);
+  const Range own{partitioned[part].positions.begin, model::kCausal.end};
+  partitioned.resize(part);
+  std::erase_if(partitioned, [](const PositionPart& one) { return one.positions.empty(); });
+  if (partitioned.empty()) return add_whole(placed.whole, rows);
+  placed.partitioned.push_back({.own = {rows, own}, .before = std::move(partitioned)});
 }
 
 // Appends `rows` and `keys` of another device: to its last message, if adjacent.
@@ -107,19 +107,19 @@ std::vector<PlacedRows> placed_rows(const Plan& plan, const model::Batch& batch,
     if (part == parts.size() || !has_part(plan, place.owner))
       refuse_place(i, place.owner, "one that keeps positions");
     if (part < last) refuse_place(i, place.owner, "rows in the order of the plan's positions");
-    if (place.dealt < 0 || place.dealt > plan.reserved().positions)
+    if (place.partitioned < 0 || place.partitioned > plan.reserved().positions)
       refuse_place(i, place.owner,
                    "at most " + std::to_string(plan.reserved().positions) +
-                       " divided positions, for which the plan reserves memory");
+                       " partitioned positions, for which the plan reserves memory");
     last = part;
     const Range rows{row, row + batch.segments[i].rows};
     row = rows.end;
     PlacedRows& own = placed[part];
     own.rows = {own.rows.empty() ? rows.begin : own.rows.begin, rows.end};
-    if (place.dealt == 0) {
+    if (place.partitioned == 0) {
       add_whole(own.whole, rows);
     } else {
-      add_dealt(plan, part, place.dealt, rows, own);
+      add_partitioned(plan, part, place.partitioned, rows, own);
     }
   }
   return placed;
@@ -127,14 +127,14 @@ std::vector<PlacedRows> placed_rows(const Plan& plan, const model::Batch& batch,
 
 std::vector<SpreadRows> attended_rows(const PlacedRows& rows, DeviceIndex device, Range active,
                                       std::int64_t window, model::TaskIndex projected) {
-  SpreadRows dealt{.device = device, .projected = projected};
-  for (const PlacedRows::Dealt& one : rows.dealt) {
+  SpreadRows partitioned{.device = device, .projected = projected};
+  for (const PlacedRows::Partitioned& one : rows.partitioned) {
     const Range attending = one.own.rows.intersect(active);
     if (attending.empty()) continue;
-    dealt.keys.push_back({attending, one.own.keys});
+    partitioned.keys.push_back({attending, one.own.keys});
     for (const PositionPart& part : one.before) {
       if (window == 0 || part.positions.end > one.own.keys.begin + 1 - window)
-        ask(dealt.others, part.device, {attending, part.positions});
+        ask(partitioned.others, part.device, {attending, part.positions});
     }
   }
   SpreadRows whole{.device = device, .projected = projected};
@@ -143,7 +143,7 @@ std::vector<SpreadRows> attended_rows(const PlacedRows& rows, DeviceIndex device
     if (!attending.empty()) whole.keys.push_back({attending, one.keys});
   }
   std::vector<SpreadRows> all;
-  for (SpreadRows* const some : {&dealt, &whole}) {
+  for (SpreadRows* const some : {&partitioned, &whole}) {
     if (!some->keys.empty()) all.push_back(std::move(*some));
   }
   return all;
@@ -158,7 +158,7 @@ std::vector<model::Batch> placed_at_each(const Plan& plan, const model::Batch& b
   std::vector<model::Batch> all;
   for (const DeviceIndex most : devices) {
     model::Batch alone = batch;
-    alone.places.assign(batch.segments.size(), {.owner = most, .dealt = positions});
+    alone.places.assign(batch.segments.size(), {.owner = most, .partitioned = positions});
     all.push_back(std::move(alone));
     // With a row of every other device more messages may be in flight.
     model::Batch mixed{.segments = {}, .cache = batch.cache, .places = {}};
@@ -171,7 +171,7 @@ std::vector<model::Batch> placed_at_each(const Plan& plan, const model::Batch& b
         mixed.segments.push_back({.sequence = sequences + device});
       }
       mixed.places.insert(mixed.places.end(), mixed.segments.size() - before,
-                          {.owner = device, .dealt = positions});
+                          {.owner = device, .partitioned = positions});
     }
     if (devices.size() > 1) all.push_back(std::move(mixed));
   }

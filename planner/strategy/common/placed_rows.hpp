@@ -24,13 +24,13 @@ void check_placing(const Plan& plan);
 // Rows of one device.
 struct PlacedRows {
   // Of one sequence, of whose earlier positions other devices have some.
-  struct Dealt {
+  struct Partitioned {
     RowKeys own{};
     std::vector<PositionPart> before{};
   };
   model::Range rows{};  // all of them
   std::vector<RowKeys> whole{};
-  std::vector<Dealt> dealt{};
+  std::vector<Partitioned> partitioned{};
 };
 
 // Returns the rows of each of `parts` (position_parts). A device's rows are adjacent, so that it
@@ -49,7 +49,7 @@ struct PlacedRows {
                                                     model::TaskIndex projected);
 
 // Returns `batch` with all rows at one device, alone and beside a row of every other one, in
-// sequences that are divided, for each device with a part (Strategy::placed).
+// sequences that are partitioned, for each device with a part (Strategy::placed).
 [[nodiscard]] std::vector<model::Batch> placed_at_each(const Plan& plan, const model::Batch& batch);
 
 }  // namespace tandem::planner

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -68,16 +69,30 @@ std::vector<PositionPart> position_parts(const Plan& plan) {
   return parts;
 }
 
-std::vector<PositionPart> dealt_parts(const Plan& plan, std::int64_t positions) {
-  std::vector<PositionPart> parts = position_parts(plan);
-  const std::int64_t blocks = model::cache_blocks(positions);
+std::vector<std::int64_t> block_ends(std::int64_t blocks, std::span<const std::int64_t> weights) {
+  const std::int64_t all = std::accumulate(weights.begin(), weights.end(), std::int64_t{0});
+  std::vector<std::int64_t> ends;
+  ends.reserve(weights.size());
   std::int64_t before = 0;
+  for (const std::int64_t weight : weights) {
+    before += weight;
+    ends.push_back(blocks * before / all);
+  }
+  return ends;
+}
+
+std::vector<PositionPart> sequence_parts(const Plan& plan, std::int64_t positions) {
+  std::vector<PositionPart> parts = position_parts(plan);
+  std::vector<std::int64_t> weights;
+  weights.reserve(parts.size());
+  for (const PositionPart& part : parts)
+    weights.push_back(
+        plan.devices[static_cast<std::size_t>(part.device)].share.part.positions.size());
+  const std::vector<std::int64_t> ends = block_ends(model::cache_blocks(positions), weights);
   std::int32_t begin = 0;
-  for (PositionPart& part : parts) {
-    before += plan.devices[static_cast<std::size_t>(part.device)].share.part.positions.size();
-    const std::int64_t end = blocks * before / plan.workload.prompt_tokens * model::kCacheBlock;
-    part.positions = {begin, static_cast<std::int32_t>(end)};
-    begin = part.positions.end;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    parts[i].positions = {begin, static_cast<std::int32_t>(ends[i] * model::kCacheBlock)};
+    begin = parts[i].positions.end;
   }
   parts.back().positions.end = model::kCausal.end;
   return parts;

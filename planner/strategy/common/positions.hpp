@@ -4,6 +4,7 @@
 // (KvCache::by_position).
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "planner/plan/plan.hpp"
@@ -21,14 +22,16 @@ struct PositionPart {
 // Returns the parts in the order of positions, empty ones first.
 [[nodiscard]] std::vector<PositionPart> position_parts(const Plan& plan);
 
-// Plans that serve several requests (Plan::capacity) divide each sequence's cache on its own: a
-// scheduler gives a sequence to one device, or divides `positions` of it over all devices with a
-// part of the plan's prompt, in whole blocks in proportion to these parts. Of n blocks, devices i
-// with w_i of the prompt's W positions, in the order of positions:
-//   device i has blocks [floor(n (w_0 + .. + w_(i-1)) / W), floor(n (w_0 + .. + w_i) / W))
-// so each has at most ceil(n w_i / W). The rule depends on the plan and on `positions` alone, so
-// announcements need no parts.
-[[nodiscard]] std::vector<PositionPart> dealt_parts(const Plan& plan, std::int64_t positions);
+// Returns where the parts of n = `blocks` blocks end, in proportion to weights w_i with the sum W:
+// part i has blocks [floor(n (w_0 + .. + w_(i-1)) / W), floor(n (w_0 + .. + w_i) / W)), so at most
+// ceil(n w_i / W).
+[[nodiscard]] std::vector<std::int64_t> block_ends(std::int64_t blocks,
+                                                   std::span<const std::int64_t> weights);
+// Plans that serve several requests (Plan::capacity) partition each sequence's cache on its own: a
+// scheduler gives a sequence to one device, or partitions `positions` of it over all devices with a
+// part of the plan's prompt, in whole blocks, by block_ends() of these parts. The rule depends on
+// the plan and on `positions` alone, so announcements need no parts.
+[[nodiscard]] std::vector<PositionPart> sequence_parts(const Plan& plan, std::int64_t positions);
 // Returns the blocks that a device with `kept` positions of the prompt reserves in such a plan: its
 // proportion of all that the plan reserves, and those of one request of the plan's lengths more, as
 // sequences that lie on one device do not fit exactly.

@@ -17,6 +17,7 @@
 #include "planner/strategy/common/positions.hpp"
 #include "tests/exec/weights/weights_support.hpp"
 #include "tests/support/device_runs.hpp"
+#include "tests/support/near_ties.hpp"
 #include "tests/support/sampled.hpp"
 #include "tests/support/serial_executor.hpp"
 
@@ -55,33 +56,6 @@ Ran executed(const planner::Plan& plan, const std::filesystem::path& weights) {
   return testing::executed(plan, prompt_of(plan.workload.prompt_tokens), [&](std::size_t device) {
     return Shard::slice(weights, plan.model, plan.devices[device].share);
   });
-}
-
-// Checks `got` against what one device computes: logits within `limit` times the largest of their
-// step, and the same tokens. Where one device's logits of two tokens are nearer to each other than
-// that, either may be chosen, and what follows is another text, which is not compared.
-void check_text(const Ran& got, const std::vector<std::int32_t>& tokens,
-                const std::vector<std::vector<float>>& logits, float limit) {
-  REQUIRE(got.tokens.size() == tokens.size());
-  REQUIRE(got.logits.size() == logits.size());
-  for (std::size_t step = 0; step < tokens.size(); ++step) {
-    const std::vector<float>& wanted = logits[step];
-    REQUIRE(got.logits[step].size() == wanted.size());
-    float worst = 0.0F;
-    float largest = 0.0F;
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      worst = std::max(worst, std::abs(got.logits[step][i] - wanted[i]));
-      largest = std::max(largest, std::abs(wanted[i]));
-    }
-    CAPTURE(step);
-    CHECK(worst <= limit * largest);
-    const std::int32_t token = got.tokens[step];
-    if (token == tokens[step]) continue;
-    CHECK(wanted[static_cast<std::size_t>(tokens[step])] -
-              wanted[static_cast<std::size_t>(token)] <=
-          2 * limit * largest);
-    return;
-  }
 }
 
 std::vector<std::pair<const char*, model::Transformer>> models() {
@@ -135,7 +109,7 @@ TEST_CASE("exec/spread: gives one device's logits and tokens, and sends what is 
         CAPTURE(room);
         const planner::Plan plan = planned(geometry, "spread", devices, prompt, room);
         const Ran ran = executed(plan, folder.path());
-        check_text(ran, tokens, wanted, limit_of(geometry));
+        testing::check_text(ran, tokens, wanted, limit_of(geometry));
         CHECK(ran.sent == predicted_bytes(plan));
       }
     }
@@ -171,7 +145,7 @@ TEST_CASE("exec/spread: uneven parts, and keys and values that move, give one de
           CAPTURE(to_string(moves));
           const planner::Plan plan = planned(geometry, "spread", 3, prompt, room, partition, moves);
           const Ran ran = executed(plan, folder.path());
-          check_text(ran, tokens, wanted, limit_of(geometry));
+          testing::check_text(ran, tokens, wanted, limit_of(geometry));
           CHECK(ran.sent == predicted_bytes(plan));
         }
       }
@@ -223,7 +197,7 @@ TEST_CASE("exec/spread: an FFN of new tokens that devices share out gives one de
           CAPTURE(ends[0]);
           plan = planner::with_predicted_memory(std::move(plan));
           const Ran ran = executed(plan, folder.path());
-          check_text(ran, tokens, wanted, limit_of(geometry));
+          testing::check_text(ran, tokens, wanted, limit_of(geometry));
           CHECK(ran.sent == predicted_bytes(plan));
         }
       }

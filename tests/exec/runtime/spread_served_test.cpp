@@ -29,6 +29,7 @@
 #include "tests/exec/weights/weights_support.hpp"
 #include "tests/support/device_threads.hpp"
 #include "tests/support/memory_transport.hpp"
+#include "tests/support/near_ties.hpp"
 #include "tests/support/sampled.hpp"
 #include "tests/support/serial_executor.hpp"
 
@@ -156,7 +157,8 @@ void check_runtimes(const planner::Plan& plan, const std::vector<Step>& steps,
   }
 }
 
-// Serves `requests` step by step. `mixed` counts steps with rows of dealt and of whole sequences.
+// Serves `requests` step by step. `mixed` counts steps with rows of partitioned and of whole
+// sequences.
 std::vector<Answer> served(const planner::Plan& plan, const std::vector<InferenceRequest>& requests,
                            const planner::Policy& policy, std::int64_t chunk,
                            const std::filesystem::path& weights, int& mixed,
@@ -185,35 +187,13 @@ std::vector<Answer> served(const planner::Plan& plan, const std::vector<Inferenc
       answer.tokens.push_back(tokens.back());
       answer.logits.push_back(own);
     }
-    const auto dealt = std::ranges::count_if(
-        batch.places, [](const model::Place& place) { return place.dealt > 0; });
-    mixed += dealt > 0 && dealt < std::ssize(batch.places) ? 1 : 0;
+    const auto partitioned = std::ranges::count_if(
+        batch.places, [](const model::Place& place) { return place.partitioned > 0; });
+    mixed += partitioned > 0 && partitioned < std::ssize(batch.places) ? 1 : 0;
     steps.back().tokens = tokens;
     ended = {{.step = number, .tokens = tokens}};
   }
   return answers;
-}
-
-// Where one device's logits of two tokens are nearer to each other than the difference between both
-// ways to compute them, either may be chosen, and what follows is another text.
-void check_answer(const Answer& got, const Answer& wanted, float limit) {
-  REQUIRE(got.tokens.size() == wanted.tokens.size());
-  for (std::size_t i = 0; i < wanted.tokens.size(); ++i) {
-    const std::vector<float>& logits = wanted.logits[i];
-    float worst = 0.0F;
-    float largest = 0.0F;
-    for (std::size_t v = 0; v < logits.size(); ++v) {
-      worst = std::max(worst, std::abs(got.logits[i][v] - logits[v]));
-      largest = std::max(largest, std::abs(logits[v]));
-    }
-    CAPTURE(i);
-    CHECK(worst <= limit * largest);
-    if (got.tokens[i] == wanted.tokens[i]) continue;
-    CHECK(logits[static_cast<std::size_t>(wanted.tokens[i])] -
-              logits[static_cast<std::size_t>(got.tokens[i])] <=
-          2 * limit * largest);
-    return;
-  }
 }
 
 TEST_CASE("exec/spread: several requests get the tokens of each alone, whole and in chunks") {
@@ -273,7 +253,7 @@ TEST_CASE("exec/spread: several requests get the tokens of each alone, whole and
           check_runtimes(std::get<planner::Plan>(plan), steps, folder.path());
           for (std::size_t r = 0; r < requests.size(); ++r) {
             CAPTURE(r);
-            check_answer(got[r], alone[r], 2e-5F);
+            testing::check_text(got[r], alone[r].tokens, alone[r].logits, 2e-5F);
           }
         }
       }

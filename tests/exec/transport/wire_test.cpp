@@ -135,7 +135,7 @@ TEST_CASE("transport/wire: an announcement has the bytes that predictions know o
     if (draw(0, 1) == 1) step.tokens.resize(static_cast<std::size_t>(step.batch.rows()));
     if (draw(0, 1) == 1) {
       for (std::size_t s = 0; s < step.batch.segments.size(); ++s)
-        step.batch.places.push_back({.owner = draw(0, 3), .dealt = draw(0, 9) * 100});
+        step.batch.places.push_back({.owner = draw(0, 3), .partitioned = draw(0, 9) * 100});
     }
     const std::vector<std::byte> frame = encode(step);
     CHECK(static_cast<std::int64_t>(frame.size()) ==

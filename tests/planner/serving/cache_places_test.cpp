@@ -26,6 +26,7 @@
 #include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/positions.hpp"
 #include "tests/planner/planner_fixture.hpp"
+#include "tests/planner/served_steps.hpp"
 
 namespace tandem::test::cache_places_test {
 namespace {
@@ -61,19 +62,6 @@ Plan planned(const planner::Request& request, const std::vector<InferenceRequest
   auto answer = planner::make_serving_plan(request, requests, planner::find_policy(policy), chunk);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) FAIL(no->reason);
   return std::get<Plan>(std::move(answer));
-}
-
-std::vector<model::ServedStep> served(const Plan& plan,
-                                      const std::vector<InferenceRequest>& requests,
-                                      const planner::Policy& policy, std::int64_t chunk) {
-  planner::RequestScheduler scheduler(requests, policy,
-                                      {.chunk = chunk,
-                                       .capacity = planner::serving_capacity(plan, 0),
-                                       .places = planner::CachePlaces(plan)});
-  model::RunRecorder recorder(plan.cluster, plan.master, false);
-  planner::GraphCache graphs(plan);
-  model::evaluate_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);
-  return recorder.served();
 }
 
 // Every device's cache through a schedule, by its own table of as many blocks as it declares.
@@ -160,7 +148,7 @@ TEST_CASE(
   const auto draw = [&](std::int64_t least, std::int64_t most) {
     return std::uniform_int_distribution<std::int64_t>(least, most)(random);
   };
-  int dealt = 0;
+  int partitioned = 0;
   int whole = 0;
   for (int trial = 0; trial < 60; ++trial) {
     const auto devices = static_cast<int>(draw(1, 4));
@@ -179,7 +167,7 @@ TEST_CASE(
       const Plan plan = planned(request_of(devices, partition), requests,
                                 std::string(policy.name).c_str(), chunk);
       CHECK(planner::parse_plan_json(planner::to_json(plan), "plan") == plan);
-      const std::vector<model::ServedStep> steps = served(plan, requests, policy, chunk);
+      const std::vector<model::ServedStep> steps = served_steps(plan, requests, policy, chunk);
       Caches caches(plan);
       std::vector<std::int64_t> sampled(requests.size());
       std::vector<model::ScheduledStep> schedule;
@@ -189,7 +177,7 @@ TEST_CASE(
         for (const model::Segment& segment : step.step.batch.segments)
           sampled[static_cast<std::size_t>(segment.sequence)] += segment.sampled;
         for (const model::Place& place : step.step.batch.places)
-          ++(place.dealt > 0 ? dealt : whole);
+          ++(place.partitioned > 0 ? partitioned : whole);
         CHECK(step.step.batch.sequences() <= plan.capacity.sequences);
       }
       for (std::size_t r = 0; r < requests.size(); ++r) CHECK(sampled[r] == requests[r].new_tokens);
@@ -198,11 +186,12 @@ TEST_CASE(
             schedule.size());
     }
   }
-  CHECK(dealt > 100);
+  CHECK(partitioned > 100);
   CHECK(whole > 100);
 }
 
-TEST_CASE("planner/places: a long sequence is dealt out, short ones lie where there is most room") {
+TEST_CASE(
+    "planner/places: a long sequence is partitioned, short ones lie where there is most room") {
   const Plan plan = planned(request_of(4), requests_of({{1280, 1}, {60, 5}, {60, 5}, {60, 5}}));
   planner::CachePlaces places(plan);
   // Of 23 blocks each device has a quarter, and 6 of a mean request.
@@ -228,10 +217,10 @@ TEST_CASE("planner/places: a long sequence is dealt out, short ones lie where th
   for (std::size_t i = 0; i < 6; ++i) {
     const model::Segment& segment = batch.segments[i];
     if (segment.sequence != 0) {
-      CHECK(batch.places[i].dealt == 0);
+      CHECK(batch.places[i].partitioned == 0);
       continue;
     }
-    CHECK(batch.places[i].dealt == 1280);
+    CHECK(batch.places[i].partitioned == 1280);
     CHECK(segment.past == next);
     next += segment.rows;
     sampled += segment.sampled;
@@ -269,29 +258,30 @@ bool same_tasks(const model::TaskGraph& a, const model::TaskGraph& b) {
   return true;
 }
 
-TEST_CASE("planner/places: a batch of one dealt sequence has the tasks of one request") {
+TEST_CASE("planner/places: a batch of one partitioned sequence has the tasks of one request") {
   for (const int devices : {2, 3, 4}) {
     const auto requests = requests_of({{500, 12}, {500, 12}});
     const Plan plan = planned(request_of(devices), requests);
     const planner::Strategy& strategy = planner::find_strategy("spread");
-    const std::vector<planner::PositionPart> parts = planner::dealt_parts(plan, 511);
+    const std::vector<planner::PositionPart> parts = planner::sequence_parts(plan, 511);
     const DeviceIndex last = parts.back().device;
     CHECK(same_tasks(strategy.lower(plan, planner::decode_batch(505)),
                      strategy.lower(plan, {.segments = {{.sequence = 7, .past = 505}},
                                            .cache = {},
-                                           .places = {{.owner = last, .dealt = 511}}})));
+                                           .places = {{.owner = last, .partitioned = 511}}})));
     // A plan for one request has the same parts, if they are whole blocks.
     planner::Request one = request_of(devices);
     one.workload = {.prompt_tokens = 128 * devices, .new_tokens = 1};
     const Plan alone = std::get<Plan>(planner::make_plan(one));
     const Plan many = planned(request_of(devices), requests_of({{128 * devices, 1}}));
-    CHECK(planner::position_parts(alone) == planner::dealt_parts(many, 128 * devices));
+    CHECK(planner::position_parts(alone) == planner::sequence_parts(many, 128 * devices));
     CHECK(same_tasks(strategy.lower(alone, planner::prompt_batch(one.workload)),
                      strategy.lower(many, planner::prompt_batch(one.workload))));
   }
 }
 
-TEST_CASE("planner/places: a token on one device asks nobody, a dealt one all before its owner") {
+TEST_CASE(
+    "planner/places: a token on one device asks nobody, a partitioned one all before its owner") {
   const Plan plan = planned(request_of(3), requests_of({{600, 9}, {40, 9}, {40, 9}, {40, 9}}));
   const planner::Strategy& strategy = planner::find_strategy("spread");
   const std::vector<planner::PositionPart> parts = planner::position_parts(plan);
@@ -307,7 +297,7 @@ TEST_CASE("planner/places: a token on one device asks nobody, a dealt one all be
                             .cache = {},
                             .places = {{.owner = parts[0].device},
                                        {.owner = parts[1].device},
-                                       {.owner = parts[2].device, .dealt = 608},
+                                       {.owner = parts[2].device, .partitioned = 608},
                                        {.owner = parts[2].device}}});
   CHECK(model::find_conflict(graph).value_or("") == "");
   const double asked = 2 * layers * heads;
@@ -331,8 +321,8 @@ TEST_CASE("planner/places: a token on one device asks nobody, a dealt one all be
   };
   refused({{.owner = parts[1].device}, {.owner = parts[0].device}}, "in the order of");
   refused({{.owner = 0}, {.owner = 9}}, "expected one that keeps positions");
-  refused({{.owner = parts[0].device}, {.owner = parts[0].device, .dealt = 1 << 20}},
-          "divided positions");
+  refused({{.owner = parts[0].device}, {.owner = parts[0].device, .partitioned = 1 << 20}},
+          "partitioned positions");
 }
 
 TEST_CASE("planner/places: a recorded schedule whose rows are not where caches are is refused") {
@@ -341,7 +331,7 @@ TEST_CASE("planner/places: a recorded schedule whose rows are not where caches a
   const Plan plan = planned(request_of(3), requests);
   std::vector<model::ScheduledStep> steps;
   for (const model::ServedStep& step :
-       served(plan, requests, planner::find_policy("continuous"), 0))
+       served_steps(plan, requests, planner::find_policy("continuous"), 0))
     steps.push_back(step.step);
   CHECK_NOTHROW(planner::check_places(plan, steps, "r.json"));
   const auto refused = [&](const auto& change, const char* expected) {
@@ -350,29 +340,30 @@ TEST_CASE("planner/places: a recorded schedule whose rows are not where caches a
     CHECK_THROWS_WITH_AS(planner::check_places(plan, changed, "r.json"),
                          doctest::Contains(expected), Error);
   };
-  // Of the last step with rows of the dealt sequence, and of a whole one, those rows.
-  const auto last = [](std::vector<model::ScheduledStep>& of, bool dealt) {
+  // Of the last step with rows of the partitioned sequence, and of a whole one, those rows.
+  const auto last = [](std::vector<model::ScheduledStep>& of, bool partitioned) {
     for (auto step = of.rbegin(); step != of.rend(); ++step) {
       for (std::size_t i = 0; i < step->batch.places.size(); ++i) {
-        if ((step->batch.places[i].dealt > 0) == dealt) return std::pair{&step->batch, i};
+        if ((step->batch.places[i].partitioned > 0) == partitioned)
+          return std::pair{&step->batch, i};
       }
     }
     FAIL("no such rows");
     return std::pair{&of.front().batch, std::size_t{0}};
   };
-  for (const bool dealt : {true, false}) {
-    CAPTURE(dealt);
+  for (const bool partitioned : {true, false}) {
+    CAPTURE(partitioned);
     refused(
         [&](auto& all) {
-          const auto [batch, i] = last(all, dealt);
+          const auto [batch, i] = last(all, partitioned);
           model::Place& place = batch->places[i];
           place.owner = (place.owner + 1) % 3;
         },
-        dealt ? "caches them" : "where its rows before are");
+        partitioned ? "caches them" : "where its rows before are");
     refused(
         [&](auto& all) {
-          const auto [batch, i] = last(all, dealt);
-          batch->places[i].dealt = dealt ? 0 : 700;
+          const auto [batch, i] = last(all, partitioned);
+          batch->places[i].partitioned = partitioned ? 0 : 700;
         },
         "where its rows before are");
   }
@@ -380,7 +371,7 @@ TEST_CASE("planner/places: a recorded schedule whose rows are not where caches a
       [&](auto& all) {
         for (model::ScheduledStep& step : all) {
           for (model::Place& place : step.batch.places) {
-            if (place.dealt > 0) place.dealt = 64;
+            if (place.partitioned > 0) place.partitioned = 64;
           }
         }
       },

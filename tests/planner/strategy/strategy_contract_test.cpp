@@ -25,6 +25,7 @@
 #include "planner/strategy/common/lowering.hpp"
 #include "tests/planner/planner_fixture.hpp"
 #include "tests/planner/planner_interpreter.hpp"
+#include "tests/planner/served_steps.hpp"
 #include "tests/support/source_tree.hpp"
 
 namespace tandem::test::strategy_contract_test {
@@ -137,15 +138,9 @@ TEST_CASE("planner/contract: every strategy serves several requests") {
       CHECK(planner::parse_plan_json(planner::to_json(plan), "a test") == plan);
       const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan);
       for (std::size_t d = 0; d < memory.size(); ++d) CHECK(plan.devices[d].memory == memory[d]);
-      planner::RequestScheduler scheduler(requests, policy,
-                                          {.chunk = chunk,
-                                           .capacity = planner::serving_capacity(plan, 0),
-                                           .places = planner::CachePlaces(plan)});
-      model::RunRecorder recorder(plan.cluster, plan.master, false);
       planner::GraphCache graphs(plan);
-      model::evaluate_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);
       std::int64_t sampled = 0;
-      for (const model::ServedStep& step : recorder.served()) {
+      for (const model::ServedStep& step : served_steps(plan, requests, policy, chunk)) {
         const TaskGraph& graph = graphs.graph_of(step.step.batch);
         CHECK(model::find_conflict(graph).value_or("") == "");
         CHECK(model::undeclared(graph).empty());
