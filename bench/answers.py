@@ -14,6 +14,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 # platform, model, flags
@@ -26,7 +27,10 @@ QUESTIONS = [
     ("klonet8", "qwen3-30b-a3b", "--dtype q4_k_m"),
     ("four-boxes", "llama-3.1-8b", "--dtype q4_0 --prompt-tokens 512 --new-tokens 128"),
     ("four-boxes", "llama-3.1-8b", "--dtype q4_0 --prompt-tokens 512 --new-tokens 128 --samples 16 --objective throughput"),
+    ("four-boxes", "llama-3.1-8b",
+     "--dtype q4_0 --prompt-tokens 512 --new-tokens 128 --samples 16 --objective throughput --replicas auto"),
     ("four-boxes", "llama-3.1-8b", "--dtype q4_0 --prompt-tokens 512 --new-tokens 128 --samples 4"),
+    ("four-large-boxes.xml", "llama-3.1-405b", "--dtype q4_0 --prompt-tokens 131064 --new-tokens 8"),
     ("four-boxes", "llama-3.1-70b", "--dtype q4_k_m"),
     ("four-boxes", "gpt-oss-20b", ""),
     ("four-boxes", "llama-3.1-8b", "--dtype q4_0 --objective latency"),
@@ -55,16 +59,23 @@ QUESTIONS = [
 
 def ask(tandem, question, search):
     platform, model, flags = question
-    words = [tandem, "plan", "--platform", platform, "--model", model, *flags.split(), "--json", "--quiet"]
-    if "--strategy" not in flags:
-        words += search
+    if platform.endswith(".xml"):
+        platform = str(pathlib.Path(__file__).parent / platform)
     begin = time.monotonic()
-    made = subprocess.run(words, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        words = [tandem, "plan", "--platform", platform, "--model", model, *flags.split(), *search, "--json", "--out", f"{folder}/plan"]
+        made = subprocess.run(words, capture_output=True, text=True, check=False)
+    platform = question[0]
     row = {"platform": platform, "model": model, "flags": flags, "search_s": f"{time.monotonic() - begin:.1f}"}
     if made.returncode != 0:
         reason = (made.stderr or made.stdout).strip().splitlines() or ["no output"]
         return row | {"strategy": "", "devices": "", "chunk": "", "wire": "", "predicted_s": "", "per": "", "ended": "", "reason": reason[0]}
     answer = json.loads(made.stdout)
+    if "divisions" in answer:
+        rate = max(division["throughput_per_s"] or 0 for division in answer["divisions"])
+        return row | {"strategy": " ".join(replica["strategy"] for replica in answer["replicas"]), "devices": "", "chunk": "", "wire": "",
+                      "predicted_s": f"{1 / rate:.6g}", "per": "token at the highest rate", "ended": "yes" if answer["to_the_end"] else "no",
+                      "reason": ""}
     choice = answer["choice"]
     value, per = predicted(answer, choice)
     devices = [one for one in answer["devices"] if one["layers"][0] != one["layers"][-1]]

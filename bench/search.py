@@ -4,8 +4,9 @@
     search.py --tandem build/release/bin/tandem [--seconds 10] [--case WORD] [--timeout 600] [--out search.csv]
 
 One row a question, as CSV: wall and processor seconds to the first plan (of a search that may take a millisecond: it
-ends with the first plan) and within the limit, the predicted objective then, and that over the reference: the plan of
---seconds 0 or, if that takes longer than --timeout, of six times the limit. `bound_gap`: what could be gained by the
+ends with the first plan), of a fifth of the limit (`soon`) and within the limit, the predicted objective of each, that of
+the fifth over that of the limit, and the latter over the reference: the plan of --seconds 0 or, if that takes longer than
+--timeout, of six times the limit. `bound_gap`: what could be gained by the
 lower bound (docs/explanation/search.md). Processor seconds are those to compare on a machine with other work.
 """
 
@@ -23,6 +24,8 @@ CASES = {
     "home4-8b": "--platform home4 --model llama-3.1-8b --dtype q4_k_m --prompt-tokens 2000 --new-tokens 16",
     "klonet8-70b": "--platform klonet8 --model llama-3.1-70b --dtype q4_k_m --prompt-tokens 256 --new-tokens 128",
     "klonet8-8b-ttft": "--platform klonet8 --model llama-3.1-8b --dtype q4_0 --prompt-tokens 4000 --new-tokens 8 --objective ttft",
+    "klonet8-8b-galaxy-ttft": "--platform klonet8 --model llama-3.1-8b --dtype q4_0 --prompt-tokens 4000 --new-tokens 8 "
+                              "--objective ttft --strategy galaxy",
     "laptops4-gemma": "--platform laptops4 --model gemma-3-1b --dtype q8_0 --prompt-tokens 1000 --new-tokens 100",
     "laptops4-8b": "--platform laptops4 --model llama-3.1-8b --dtype q8_0",
     "shelf4-8b": "--platform shelf4 --model llama-3.1-8b --dtype q4_0",
@@ -63,14 +66,15 @@ def predicted(answer):
 def row_of(tandem, name, arguments):
     words = CASES[name]
     row = {"question": name}
-    first = measured(tandem, words, 0.001, arguments.timeout)
-    if first:
-        row |= {"first_s": f"{first[0]:.2f}", "first_cpu_s": f"{first[1]:.2f}"}
-    last = measured(tandem, words, arguments.seconds, arguments.timeout)
-    if not last:
-        return row
-    seconds, bound = predicted(last[2])
-    row |= {"final_s": f"{last[0]:.2f}", "final_cpu_s": f"{last[1]:.2f}", "strategy": last[2]["strategy"], "predicted_s": f"{seconds:.6g}"}
+    values = {}
+    for what, limit in (("first", 0.001), ("soon", arguments.seconds / 5), ("final", arguments.seconds)):
+        found = measured(tandem, words, limit, arguments.timeout)
+        if not found:
+            return row
+        seconds, bound = predicted(found[2])
+        values[what] = seconds
+        row |= {f"{what}_s": f"{found[0]:.2f}", f"{what}_cpu_s": f"{found[1]:.2f}", f"{what}_predicted_s": f"{seconds:.6g}"}
+    row |= {"strategy": found[2]["strategy"], "soon_over_final": f"{values['soon'] / values['final']:.4f}"}
     if bound:
         row["bound_gap"] = f"{1 - bound / seconds:.3f}"
     reference, kind = measured(tandem, words, 0, arguments.timeout), "to the end"
@@ -89,8 +93,8 @@ def main():
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds of one search")
     parser.add_argument("--out", help="write the rows there, too")
     arguments = parser.parse_args()
-    columns = ["question", "first_s", "first_cpu_s", "final_s", "final_cpu_s", "strategy", "predicted_s", "over_reference", "reference",
-               "reference_cpu_s", "bound_gap"]
+    columns = ["question", *(f"{what}_{of}" for what in ("first", "soon", "final") for of in ("s", "cpu_s", "predicted_s")), "strategy",
+               "soon_over_final", "over_reference", "reference", "reference_cpu_s", "bound_gap"]
     files = [sys.stdout] + ([open(arguments.out, "w", encoding="utf-8", newline="")] if arguments.out else [])
     writers = [csv.DictWriter(file, columns, restval="", lineterminator="\n") for file in files]
     for writer in writers:

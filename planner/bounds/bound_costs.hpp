@@ -11,13 +11,9 @@
 #include "planner/partition/budget.hpp"
 #include "planner/strategy/common/block.hpp"
 #include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/rows.hpp"
 
 namespace tandem::planner {
-
-// Returns columns or heads [0, count).
-[[nodiscard]] inline model::Range whole_range(std::int64_t count) {
-  return {0, static_cast<std::int32_t>(count)};
-}
 
 // Returns whether some device may stream weights.
 [[nodiscard]] bool may_stream(const Plan& plan);

@@ -129,10 +129,10 @@ double computing(const Plan& plan, const ProductTimes& times, std::int32_t rows)
 // Returns the least seconds that disks take in each step.
 double loading(const Plan& plan) {
   if (plan.model.experts) return 0.0;
-  const auto whole = [](std::int64_t size) { return Range{0, static_cast<std::int32_t>(size)}; };
-  double missing = model::weight_bytes(plan.model, {.layers = whole(plan.model.layers),
-                                                    .heads = whole(plan.model.heads),
-                                                    .columns = whole(plan.model.intermediate)});
+  double missing =
+      model::weight_bytes(plan.model, {.layers = whole_range(plan.model.layers),
+                                       .heads = whole_range(plan.model.heads),
+                                       .columns = whole_range(plan.model.intermediate)});
   double disks = 0.0;
   for (const model::Device& device : plan.cluster.devices()) {
     missing -= device.memory.value();

@@ -174,11 +174,10 @@ std::int64_t Budget::max_columns(std::size_t device, Range heads) const {
 
 bool Budget::may_fit() const {
   if (std::ranges::any_of(windows_, &Window::streams)) return true;
-  const auto whole = [](std::int64_t size) { return Range{0, static_cast<std::int32_t>(size)}; };
   const model::Transformer& t = plan_->model;
-  const Share all{.layers = whole(t.layers),
-                  .heads = whole(t.heads),
-                  .columns = whole(t.intermediate),
+  const Share all{.layers = whole_range(t.layers),
+                  .heads = whole_range(t.heads),
+                  .columns = whole_range(t.intermediate),
                   .embedding = true,
                   .head = true};
   double room = 0.0;

@@ -14,6 +14,7 @@
 #include "planner/partition/proportions.hpp"
 #include "planner/search/rate_search.hpp"
 #include "planner/strategy/common/positions.hpp"
+#include "planner/strategy/common/rows.hpp"
 #include "planner/strategy/pipeline.hpp"
 #include "planner/strategy/stage_ring.hpp"
 
@@ -256,15 +257,12 @@ Split master_alone(const Plan& plan) {
 }
 
 Shares whole_shares(const Plan& plan) {
-  const auto all = [](std::int64_t size) {
-    return model::Range{0, static_cast<std::int32_t>(size)};
-  };
   Shares shares;
   shares.reserve(plan.cluster.devices().size());
   for (model::DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
-    shares.push_back({.layers = all(plan.model.layers),
-                      .heads = all(plan.model.heads),
-                      .columns = all(plan.model.intermediate),
+    shares.push_back({.layers = whole_range(plan.model.layers),
+                      .heads = whole_range(plan.model.heads),
+                      .columns = whole_range(plan.model.intermediate),
                       .embedding = device == plan.master,
                       .head = device == plan.master});
   }

@@ -7,6 +7,7 @@
 #include "model/base/text_table.hpp"
 #include "planner/search/request_checks.hpp"
 #include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/rows.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -25,13 +26,11 @@ double prompt_bytes(const Plan& plan) {
 // Returns the bytes of the layers' weights that devices do not hold themselves, in total.
 double lacking_bytes(const Plan& plan) {
   const model::Transformer& t = plan.model;
-  const auto all = [](std::int64_t size) {
-    return model::Range{0, static_cast<std::int32_t>(size)};
-  };
   std::int64_t bytes = 0;
   for (const DevicePlan& device : plan.devices) {
     for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(t.layers); ++layer) {
-      bytes += t.attention_bytes(layer, all(t.heads)) + t.ffn_bytes(layer, all(t.intermediate)) -
+      bytes += t.attention_bytes(layer, whole_range(t.heads)) +
+               t.ffn_bytes(layer, whole_range(t.intermediate)) -
                t.attention_bytes(layer, device.share.heads) -
                t.ffn_bytes(layer, device.share.columns);
     }

@@ -54,13 +54,6 @@ constexpr BufferRef kQuery{BufferKind::query, 0};
 constexpr BufferRef kKeyValue{BufferKind::key_value, 0};
 constexpr BufferRef kAttention{BufferKind::attention, 0};
 
-Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
-
-Range times(Range range, std::int64_t factor) {
-  const auto f = static_cast<std::int32_t>(factor);
-  return {range.begin * f, range.end * f};
-}
-
 Ranking ranking_of(const Plan& plan) {
   return ranking(plan.layout, std::vector<bool>(plan.devices.size(), true),
                  parse_allreduce(plan.allreduce.prompt));
@@ -198,7 +191,7 @@ class Lowering {
   }
 
   void block(std::int32_t layer, bool last) {
-    const Range heads = all(plan_->model.heads);
+    const Range heads = whole_range(plan_->model.heads);
     for (Rank& rank : ranks_) {
       rank.active = last ? last_rows(rank) : rank.rows;
       rank.tasks.begin_block(WeightBlock::attention, layer, heads);
@@ -245,7 +238,7 @@ class Lowering {
   TaskIndex first_product(std::size_t rank, std::int32_t layer, Range rows) {
     constexpr WeightBlock block = WeightBlock::attention;
     DeviceTasks& tasks = ranks_[rank].tasks;
-    if (!gathered_) return tasks.first_product(block, layer, rows, all(plan_->model.heads));
+    if (!gathered_) return tasks.first_product(block, layer, rows, whole_range(plan_->model.heads));
     TaskIndex made = -1;
     for (const std::size_t of : gathered_->order(rank)) {
       tasks.wait(gathered_->arrival(block, of, rank));
@@ -261,7 +254,7 @@ class Lowering {
     const Range rows = own.active;
     const bool attention = block == WeightBlock::attention;
     if (!gathered_) {
-      const Range columns = all(attention ? plan_->model.heads : plan_->model.intermediate);
+      const Range columns = whole_range(attention ? plan_->model.heads : plan_->model.intermediate);
       if (!attention) own.tasks.first_product(block, layer, rows, columns);
       return own.tasks.second_product(block, layer, rows, columns);
     }
@@ -292,10 +285,10 @@ class Lowering {
     for (const std::size_t other : others(tile.rank)) {
       const Rank& to = ranks_[other];
       if (!active(tile).empty())
-        send(from, to, kQuery, layer, active(tile), times(to.heads, d), tile.made);
+        send(from, to, kQuery, layer, active(tile), scaled(to.heads, d), tile.made);
       // The later of both: a channel keeps its order.
       tile.arrivals[other] =
-          send(from, to, kKeyValue, layer, tile.rows, times(to.kv_heads, 2 * d), tile.made);
+          send(from, to, kKeyValue, layer, tile.rows, scaled(to.kv_heads, 2 * d), tile.made);
     }
   }
 
@@ -333,7 +326,7 @@ class Lowering {
   void send_back(std::size_t from, const Tile& tile, TaskIndex attended, std::int32_t layer) {
     Rank& owner = ranks_[tile.rank];
     owner.results.push_back(send(ranks_[from], owner, kAttention, layer, active(tile),
-                                 times(ranks_[from].heads, plan_->model.head_dim), attended));
+                                 scaled(ranks_[from].heads, plan_->model.head_dim), attended));
   }
 
   // The output projection, of the rank's own rows.
@@ -352,7 +345,7 @@ class Lowering {
   void ffn(std::size_t rank, std::int32_t layer) {
     Rank& own = ranks_[rank];
     if (own.active.empty()) return;
-    own.tasks.begin_block(WeightBlock::ffn, layer, all(plan_->model.intermediate));
+    own.tasks.begin_block(WeightBlock::ffn, layer, whole_range(plan_->model.intermediate));
     own.tasks.norm_rows(WeightBlock::ffn, layer, own.active);
     const TaskIndex made = sum(rank, WeightBlock::ffn, layer);
     own.tasks.end_block(made);
@@ -457,8 +450,8 @@ std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex devi
   if (plan.gather_weights) {
     // For its rows a device computes all heads and columns.
     model::Share computed = share;
-    computed.heads = all(plan.model.heads);
-    computed.columns = all(plan.model.intermediate);
+    computed.heads = whole_range(plan.model.heads);
+    computed.columns = whole_range(plan.model.intermediate);
     std::vector<model::BufferDeclaration> declared =
         model::share_buffers(plan.model, computed, streams_head);
     std::ranges::copy(gathering_buffers(plan, device), std::back_inserter(declared));

@@ -65,8 +65,6 @@ constexpr BufferRef kRemoteKv{BufferKind::remote_kv, 0};
 
 BufferRef arriving(BufferRef buffer) { return {buffer.kind, 1}; }
 
-Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
-
 // Returns the number of blocks in the type of declarations.
 std::int16_t counted(std::int64_t blocks) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int16_t>::max();
@@ -201,7 +199,7 @@ class Lowering {
   }
 
   void block(std::int32_t layer, bool last) {
-    const Range heads = all(plan_->model.heads);
+    const Range heads = whole_range(plan_->model.heads);
     for (Part& part : parts_) {
       part.active = last ? part.wanted : part.rows;
       if (part.rows.empty()) continue;
@@ -263,19 +261,19 @@ class Lowering {
     std::vector<TaskIndex> arrivals;
     arrivals.reserve(others.size());
     for (const Part* const other : others) {
-      arrivals.push_back(
-          graph_.add(model::cache_transfer_task(
-                         {.device = other->device,
-                          .layer = layer,
-                          .rows = owner.active,
-                          .columns = all(2 * plan_->model.kv_heads * plan_->model.head_dim)},
-                         owner.device, seen(owner, *other, window), graph_.wire()),
-                     {other->asked}));
+      arrivals.push_back(graph_.add(
+          model::cache_transfer_task(
+              {.device = other->device,
+               .layer = layer,
+               .rows = owner.active,
+               .columns = whole_range(2 * plan_->model.kv_heads * plan_->model.head_dim)},
+              owner.device, seen(owner, *other, window), graph_.wire()),
+          {other->asked}));
     }
     const model::TaskExtent heads{.device = owner.device,
                                   .layer = layer,
                                   .rows = owner.active,
-                                  .columns = all(plan_->model.heads)};
+                                  .columns = whole_range(plan_->model.heads)};
     const auto attends = [&](Range keys, bool of_remote_kv, TaskIndex after) {
       return graph_.add(
           model::attend_task(heads, {.keys = keys,
@@ -315,7 +313,7 @@ class Lowering {
   // some. Those devices get the FFN's input, and the owner the sum of their results.
   TaskIndex share_ffn(Part& owner, std::int32_t layer) {
     const TaskIndex made = owner.tasks.second_product(WeightBlock::attention, layer, owner.active,
-                                                      all(plan_->model.heads));
+                                                      whole_range(plan_->model.heads));
     const TaskIndex stream =
         owner.tasks.add_rows(WeightBlock::attention, layer, owner.active, {&made, 1});
     // Those that wait for a message first.

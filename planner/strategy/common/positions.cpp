@@ -11,6 +11,7 @@
 #include "planner/partition/exact/largest_remainder.hpp"
 #include "planner/strategy/common/block.hpp"
 #include "planner/strategy/common/cover.hpp"
+#include "planner/strategy/common/rows.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -19,8 +20,6 @@ using model::DeviceIndex;
 using model::Range;
 using model::Task;
 using model::TaskIndex;
-
-Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
 
 DeviceIndex device_with_room(const Plan& plan) {
   DeviceIndex most = plan.master;
@@ -45,8 +44,8 @@ RowSeconds row_seconds(const Plan& plan, DeviceIndex device) {
   const auto rows = static_cast<std::int32_t>(plan.workload.prompt_tokens);
   model::TaskGraph graph(model::Batch{{{.rows = rows}}});
   DeviceTasks tasks(graph, plan.model, device);
-  const TaskIndex attended = tasks.attention(0, all(plan.model.heads), -1);
-  tasks.ffn(0, all(plan.model.intermediate), attended);
+  const TaskIndex attended = tasks.attention(0, whole_range(plan.model.heads), -1);
+  tasks.ffn(0, whole_range(plan.model.intermediate), attended);
   RowSeconds seconds;
   for (const Task& task : graph.tasks()) {
     (task.kind == model::TaskKind::attend ? seconds.key : seconds.without_keys) +=

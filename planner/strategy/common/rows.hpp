@@ -19,6 +19,18 @@ namespace tandem::planner {
   return !share.heads.empty() && !share.columns.empty();
 }
 
+// Returns the range of all `size` indices, from 0.
+[[nodiscard]] inline model::Range whole_range(std::int64_t size) {
+  return {0, static_cast<std::int32_t>(size)};
+}
+
+// Returns the range in a unit of which one of `range` has `factor`: columns of a range of heads,
+// for example.
+[[nodiscard]] inline model::Range scaled(model::Range range, std::int64_t factor) {
+  const auto f = static_cast<std::int32_t>(factor);
+  return {range.begin * f, range.end * f};
+}
+
 // Splits `total` into `parts` that differ by one at most, the larger ones first. Monotone: for a
 // larger total no part is smaller.
 [[nodiscard]] std::vector<std::int32_t> equal_parts(std::int32_t total, std::int32_t parts);

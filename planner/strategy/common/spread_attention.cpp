@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/graph/tasks.hpp"
+#include "planner/strategy/common/rows.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -21,8 +22,6 @@ constexpr std::int32_t kUnasked = 2;  // layers that are sent without a question
 
 BufferRef arriving(BufferRef buffer) { return {buffer.kind, 1}; }
 
-Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
-
 }  // namespace
 
 std::vector<std::vector<TaskIndex>> attend_spread(model::TaskGraph& graph,
@@ -34,10 +33,11 @@ std::vector<std::vector<TaskIndex>> attend_spread(model::TaskGraph& graph,
                         BufferRef input, BufferRef output, std::span<const TaskIndex> after) {
     // Exponentials of a softmax weigh whole parts.
     const auto wire = input.kind == BufferKind::softmax ? model::WireFormat::f32 : graph.wire();
-    return graph.add(model::transfer_task(
-                         {.device = from, .layer = layer, .rows = rows, .columns = all(columns)},
-                         to, input, output, wire),
-                     after);
+    return graph.add(
+        model::transfer_task(
+            {.device = from, .layer = layer, .rows = rows, .columns = whole_range(columns)}, to,
+            input, output, wire),
+        after);
   };
   const auto attend = [&](DeviceIndex device, const std::vector<RowKeys>& keys, bool merged,
                           TaskIndex after) {
@@ -48,7 +48,7 @@ std::vector<std::vector<TaskIndex>> attend_spread(model::TaskGraph& graph,
           model::attend_task({.device = device,
                               .layer = layer,
                               .rows = one.rows,
-                              .columns = all(transformer.heads)},
+                              .columns = whole_range(transformer.heads)},
                              {.keys = one.keys,
                               .window = static_cast<std::int32_t>(transformer.window_of(layer)),
                               .causal = transformer.architecture().mask == model::Mask::causal,
@@ -88,7 +88,7 @@ std::vector<std::vector<TaskIndex>> attend_spread(model::TaskGraph& graph,
       attended[i] = {graph.add(model::merge_task({.device = own.device,
                                                   .layer = layer,
                                                   .rows = other.rows,
-                                                  .columns = all(transformer.heads)},
+                                                  .columns = whole_range(transformer.heads)},
                                                  arriving(kAttention)),
                                after)};
     }
@@ -120,13 +120,14 @@ void migrate_cache(model::TaskGraph& graph, const model::Transformer& transforme
             {over, arrived[i][before - kUnasked]}));
       }
       const BufferRef cache{BufferKind::key_value};
-      arrived[i].push_back(graph.add(
-          model::transfer_task({.device = other.device,
-                                .layer = layer,
-                                .rows = rows,
-                                .columns = all(2 * transformer.kv_heads * transformer.head_dim)},
-                               owner, cache, cache, graph.wire()),
-          after));
+      arrived[i].push_back(
+          graph.add(model::transfer_task(
+                        {.device = other.device,
+                         .layer = layer,
+                         .rows = rows,
+                         .columns = whole_range(2 * transformer.kv_heads * transformer.head_dim)},
+                        owner, cache, cache, graph.wire()),
+                    after));
     }
   }
 }

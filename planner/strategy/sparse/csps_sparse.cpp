@@ -30,20 +30,13 @@ BufferRef at(BufferKind kind, std::int32_t level) {
   return {kind, static_cast<std::int16_t>(level - 1)};
 }
 
-Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
-
-Range times(Range range, std::int64_t factor) {
-  const auto f = static_cast<std::int32_t>(factor);
-  return {range.begin * f, range.end * f};
-}
-
 // One sequence's step, as devices make it of their tasks.
 class Lowering {
  public:
   Lowering(const Plan& plan, const model::Batch& batch)
       : plan_(&plan),
         sparse_(&*plan.sparse),
-        heads_(all(plan.model.heads)),
+        heads_(whole_range(plan.model.heads)),
         graph_(batch, plan.wire),
         window_(graph_, plan) {
     for (const DeviceIndex device : sparse_->order)
@@ -235,13 +228,13 @@ class Lowering {
             there.last = send(i, j, buffer, buffer, layer, rows, columns, made);
           };
           const auto ask = [&](Range piece) {
-            pass(BufferKind::query, piece, times(heads, d), level.queried[i]);
+            pass(BufferKind::query, piece, scaled(heads, d), level.queried[i]);
           };
           const bool listed = part.lists && level.of.takes_part(i);
           const std::vector<Range> asked = level.pieces(part, i);
           pass(BufferKind::selection, listed ? part.kept[i] : Range{}, kv(heads), level.listed[i]);
           if (!asked.empty()) ask(asked.front());
-          pass(BufferKind::gathered, level.of.keys(part, i), times(kv(heads), 2 * d),
+          pass(BufferKind::gathered, level.of.keys(part, i), scaled(kv(heads), 2 * d),
                level.paired[i]);
           there.keys = there.last;
           there.pieces = {there.last};
@@ -301,8 +294,8 @@ class Lowering {
         if (j == i) continue;
         const TaskIndex made = several ? level.last_attended[j] : own;
         const Range heads = level.by.heads(part, i, j);
-        send(j, i, result, result, layer, rows, times(heads, d), made);
-        there.push_back(send(j, i, softmax, softmax, layer, rows, times(heads, 2), made));
+        send(j, i, result, result, layer, rows, scaled(heads, d), made);
+        there.push_back(send(j, i, softmax, softmax, layer, rows, scaled(heads, 2), made));
       }
       places_[i].attended = graph_.add(
           model::merge_task(extent(i, layer, rows, part.heads), result, level.of.list(part)),
@@ -325,7 +318,7 @@ class Lowering {
         for (const std::size_t j : level.by.attending(part, i)) {
           if (j == i || rows.empty()) continue;
           level.arrived[i][j].last = send(i, j, softmax, softmax, layer, rows,
-                                          times(level.by.heads(part, i, j), 2), made[i]);
+                                          scaled(level.by.heads(part, i, j), 2), made[i]);
         }
       }
     }
