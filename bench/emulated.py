@@ -1,8 +1,10 @@
 """What the benchmarks of the whole program share: a small model, platforms, plans, runs."""
 
 import csv
+import dataclasses
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -74,9 +76,14 @@ class Geometries:
         sys.stderr.write(done.stderr)  # remarks: a profile of an earlier call may be of other kernels
 
     def weights(self, model):
+        """`model`: a name in scenarios/models; NAME@LAYERS: its geometry with so many layers."""
         folder = self.folder / model
         if not (folder / "config.json").exists():
-            self.call("model", "random", "--config", SCENARIOS / f"{model}.json", "--out", folder, "--quiet")
+            config = SCENARIOS / f"{model}.json"
+            if "@" in model:
+                config = self.folder / f"{model}.json"
+                config.write_text(json.dumps(shallow(*model.split("@"))))
+            self.call("model", "random", "--config", config, "--out", folder, "--quiet")
         return folder
 
     def profile(self, model):
@@ -96,6 +103,99 @@ class Geometries:
             writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A plan, and how it is served."""
+
+    name: str
+    xml: str
+    model: str
+    prompt: int
+    new: int  # 0: the pass of an encoder
+    how: tuple  # flags of `plan`
+    serves: tuple = ()  # flags of `plan`, `simulate` and `run`
+    traces: bool = False
+
+
+class Repeated(Geometries):
+    """Cases that are predicted once and then run `rounds` times in turn: a machine that drifts drifts for all of them.
+
+    Results are kept in the folder, and a later call makes what is missing.
+    """
+
+    def __init__(self, tandem, folder, seconds, rounds):
+        super().__init__(tandem, folder, seconds)
+        self.rounds = rounds
+
+    def plan(self, case):
+        return self.folder / f"{case.name}.plan.json"
+
+    def timeline(self, case):
+        return ["--trace", self.folder / "trace.json"] if case.traces else []
+
+    def predict(self, case):
+        out = self.folder / f"{case.name}.predicted.json"
+        if not out.exists():
+            xml = self.folder / f"{case.name}.xml"
+            xml.write_text(case.xml)
+            self.call("plan", "--platform", xml, "--model", self.weights(case.model), "--profile", self.profile(case.model),
+                      "--prompt-tokens", case.prompt, *(["--new-tokens", case.new] if case.new else []), *case.how, *case.serves,
+                      "--out", self.plan(case), "--quiet")
+            self.call("simulate", self.plan(case), *case.serves, *self.timeline(case), "--out", out, "--quiet")
+        return json.loads(out.read_text())
+
+    def measured_paths(self, case):
+        return [self.folder / f"{case.name}.measured-{i}.json" for i in range(self.rounds)]
+
+    def measure(self, cases):
+        for case in cases:
+            self.predict(case)
+        for i in range(self.rounds):
+            for case in cases:
+                out = self.measured_paths(case)[i]
+                if out.exists():
+                    continue
+                self.call("run", self.plan(case), "--weights", self.weights(case.model), "--emulate", "--allow-drift", "--cache",
+                          self.folder / "cache", "--prompt-ids", self.prompt_ids(case.prompt),
+                          *(["--ignore-eos", "--new-tokens", case.new] if case.new else []), *case.serves, *self.timeline(case),
+                          "--out", out, "--quiet")
+                print(f"{case.name} {i + 1}/{self.rounds}", flush=True)
+
+    def compared(self, case, figures, paths=None):
+        """A table's row of what `figures` reads in results: predicted, the median measured, least and most; whether bytes agree."""
+        predicted = self.predict(case)
+        measured = [json.loads(path.read_text()) for path in paths or self.measured_paths(case) if path.exists()]
+        row = {"case": case.name}
+        for key, value in figures(predicted).items():
+            real = [figures(one)[key] for one in measured]
+            row[f"predicted_{key}"] = f"{value:.6g}"
+            for name, of in (("measured", statistics.median), ("least", min), ("most", max)):
+                row[f"{name}_{key}"] = f"{of(real):.6g}" if real else ""
+        row["runs"] = len(measured)
+        row["runs_with_predicted_bytes"] = sum(bytes_sent(one) == bytes_sent(predicted) for one in measured)
+        return row
+
+    def report(self, name, rows):
+        """Writes and prints rows, which need not have the same columns."""
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        self.write(name, [{key: row.get(key, "") for key in keys} for row in rows])
+        for row in rows:
+            print(row, flush=True)
+
+
+def bytes_sent(result):
+    return [device["bytes_sent"] for device in result["devices"]]
+
+
+def shallow(name, layers):
+    """The geometry of a model in scenarios/models with so many layers."""
+    config = json.loads((SCENARIOS / f"{name}.json").read_text())
+    for key in ("num_hidden_layers", "n_layers", "n_layer"):
+        if key in config:
+            return {**config, key: int(layers)}
+    sys.exit(f"{name}.json states no number of layers")
 
 
 class Bench:
