@@ -44,7 +44,7 @@ PAPER_GEOMETRIES = ["bert-l@6", "gpt2-l@6", "opt-l@4"]
 FASTER = 4  # boards and links of `paper` than Galaxy's
 SCALING_MBPS, STRONG_ROWS, WEAK_ROWS = 1000, 384, 96  # figures 10 and 11
 # Memory of the Nano-L in D.
-SECOND_STEP = {"bert-l@6": "420MiB", "gpt2-l@6": "450MiB", "opt-l@4": "800MiB"}
+SECOND_STEP = {"bert-l@6": "320MiB", "gpt2-l@6": "520MiB", "opt-l@4": "880MiB"}
 POINTS = [(2, 125, 284), (3, 125, 284), (4, 125, 284), (3, 25, 64), (3, 500, 64), (3, 500, 512), (3, 10000, 284)]
 
 
