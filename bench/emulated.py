@@ -86,8 +86,8 @@ class Geometries:
             self.call("model", "random", "--config", config, "--out", folder, "--quiet")
         return folder
 
-    def profile(self, model):
-        path = self.folder / f"{model}.profile.json"
+    def profile(self, model, folder=None):
+        path = (folder or self.folder) / f"{model}.profile.json"
         if not path.exists():
             self.call("profile", "--model", self.weights(model), "--seconds", self.seconds, "--threads", 1, "--disk", "none", "--out", path,
                       "--quiet")
@@ -120,62 +120,68 @@ class Case:
 
 
 class Repeated(Geometries):
-    """Cases that are predicted once and then run `rounds` times in turn: a machine that drifts drifts for all of them.
+    """Cases that are predicted and run in `rounds`, in turn: a machine that drifts drifts for all of them.
 
-    Results are kept in the folder, and a later call makes what is missing.
+    Each round measures this machine first, and predicts from that, as a machine that is shared changes within minutes. Results are kept
+    in FOLDER/KIND-ROUND, and a later call makes what is missing. Cases of one model stand together.
     """
 
-    def __init__(self, tandem, folder, seconds, rounds):
+    def __init__(self, tandem, folder, seconds, rounds, kind):
         super().__init__(tandem, folder, seconds)
-        self.rounds = rounds
+        self.rounds = [self.folder / f"{kind}-{i + 1}" for i in range(rounds)]
+        for path in self.rounds:
+            path.mkdir(exist_ok=True)
 
-    def plan(self, case):
-        return self.folder / f"{case.name}.plan.json"
+    @staticmethod
+    def timeline(case, folder):
+        return ["--trace", folder / "trace.json"] if case.traces else []
 
-    def timeline(self, case):
-        return ["--trace", self.folder / "trace.json"] if case.traces else []
-
-    def predict(self, case):
-        out = self.folder / f"{case.name}.predicted.json"
+    def predict(self, case, folder):
+        plan, out = folder / f"{case.name}.plan.json", folder / f"{case.name}.predicted.json"
         if not out.exists():
-            xml = self.folder / f"{case.name}.xml"
+            xml = folder / f"{case.name}.xml"
             xml.write_text(case.xml)
-            self.call("plan", "--platform", xml, "--model", self.weights(case.model), "--profile", self.profile(case.model),
+            self.call("plan", "--platform", xml, "--model", self.weights(case.model), "--profile", self.profile(case.model, folder),
                       "--prompt-tokens", case.prompt, *(["--new-tokens", case.new] if case.new else []), *case.how, *case.serves,
-                      "--out", self.plan(case), "--quiet")
-            self.call("simulate", self.plan(case), *case.serves, *self.timeline(case), "--out", out, "--quiet")
-        return json.loads(out.read_text())
-
-    def measured_paths(self, case):
-        return [self.folder / f"{case.name}.measured-{i}.json" for i in range(self.rounds)]
+                      "--out", plan, "--quiet")
+            self.call("simulate", plan, *case.serves, *self.timeline(case, folder), "--out", out, "--quiet")
+        return plan
 
     def measure(self, cases):
-        for case in cases:
-            self.predict(case)
-        for i in range(self.rounds):
+        for folder in self.rounds:
             for case in cases:
-                out = self.measured_paths(case)[i]
+                out = folder / f"{case.name}.measured.json"
                 if out.exists():
                     continue
-                self.call("run", self.plan(case), "--weights", self.weights(case.model), "--emulate", "--allow-drift", "--cache",
-                          self.folder / "cache", "--prompt-ids", self.prompt_ids(case.prompt),
-                          *(["--ignore-eos", "--new-tokens", case.new] if case.new else []), *case.serves, *self.timeline(case),
-                          "--out", out, "--quiet")
-                print(f"{case.name} {i + 1}/{self.rounds}", flush=True)
+                self.call("run", self.predict(case, folder), "--weights", self.weights(case.model), "--emulate", "--allow-drift",
+                          "--cache", self.folder / "cache", "--prompt-ids", self.prompt_ids(case.prompt),
+                          *(["--ignore-eos", "--new-tokens", case.new] if case.new else []), *case.serves,
+                          *self.timeline(case, folder), "--out", out, "--quiet")
+                print(f"{folder.name} {case.name}", flush=True)
 
-    def compared(self, case, figures, paths=None):
-        """A table's row of what `figures` reads in results: predicted, the median measured, least and most; whether bytes agree."""
-        predicted = self.predict(case)
-        measured = [json.loads(path.read_text()) for path in paths or self.measured_paths(case) if path.exists()]
-        row = {"case": case.name}
-        for key, value in figures(predicted).items():
-            real = [figures(one)[key] for one in measured]
-            row[f"predicted_{key}"] = f"{value:.6g}"
-            for name, of in (("measured", statistics.median), ("least", min), ("most", max)):
-                row[f"{name}_{key}"] = f"{of(real):.6g}" if real else ""
-        row["runs"] = len(measured)
-        row["runs_with_predicted_bytes"] = sum(bytes_sent(one) == bytes_sent(predicted) for one in measured)
-        return row
+    def pairs(self, case):
+        """Predicted and measured results of the rounds that are done."""
+        for folder in self.rounds:
+            predicted, measured = (folder / f"{case.name}.{kind}.json" for kind in ("predicted", "measured"))
+            if measured.exists():
+                yield json.loads(predicted.read_text()), json.loads(measured.read_text())
+
+    def compared(self, case, figures):
+        """A row of what `figures` reads in results: predicted and measured, and one over the other; whether bytes agree.
+
+        Each the median over rounds, of measured ones the least and the most, too.
+        """
+        pairs = list(self.pairs(case))
+        row = {"case": case.name, "runs": len(pairs), "runs_with_predicted_bytes": sum(bytes_sent(p) == bytes_sent(m) for p, m in pairs)}
+        if not pairs:
+            return row
+        made = [(figures(predicted), figures(measured)) for predicted, measured in pairs]
+        for key in made[0][0]:
+            measured, ratios = [m[key] for _, m in made], [m[key] / p[key] for p, m in made]
+            row |= {f"predicted_{key}": statistics.median(p[key] for p, _ in made), f"measured_{key}": statistics.median(measured),
+                    f"least_{key}": min(measured), f"most_{key}": max(measured), f"ratio_{key}": statistics.median(ratios),
+                    f"least_ratio_{key}": min(ratios), f"most_ratio_{key}": max(ratios)}
+        return {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()}
 
     def report(self, name, rows):
         """Writes and prints rows, which need not have the same columns."""

@@ -149,10 +149,11 @@ def strategy_map(bench, arguments):
 def thesis_cases(model):
     """Devices, samples and policy: the thesis's baseline, its pipelines, and what steps shared by samples make of both."""
     local, few, many = ("--strategy", "local"), 3, 9
-    made = [(1, few, "sequential", local), (1, few, "continuous", local), (1, many, "continuous", local)]
-    for devices, blocks in enumerate(THESIS_BLOCKS, 2):
-        pipeline = ("--strategy", "pipeline", "--partition", blocks)
-        made += [(devices, few, "recurrent", pipeline), (devices, many, "continuous", pipeline)]
+    pipelines = [(devices, ("--strategy", "pipeline", "--partition", blocks)) for devices, blocks in enumerate(THESIS_BLOCKS, 2)]
+    made = [(1, few, "sequential", local), (1, few, "continuous", local)]
+    made += [(devices, few, "recurrent", pipeline) for devices, pipeline in pipelines]
+    devices, pipeline = pipelines[-1]
+    made += [(1, many, "continuous", local), (devices, many, "continuous", pipeline)]
     return [Case(f"thesis-{model}-{devices}-{samples}-{policy}", platform("home", [4] * devices), model, PROMPT, NEW,
                  (*how, "--chunk", "whole"), ("--samples", samples, "--policy", policy)) for devices, samples, policy, how in made]
 
@@ -251,7 +252,7 @@ def main():
     parser.add_argument("--points", action="store_true")
     parser.add_argument("what", choices=("curve", "map", "thesis", "rounds"))
     arguments = parser.parse_args()
-    bench = Recurrent(arguments.tandem, arguments.folder, arguments.seconds, arguments.rounds)
+    bench = Recurrent(arguments.tandem, arguments.folder, arguments.seconds, arguments.rounds, arguments.what)
     {"curve": curve, "map": strategy_map, "thesis": thesis, "rounds": rounds_command}[arguments.what](bench, arguments)
 
 

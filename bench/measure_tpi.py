@@ -5,19 +5,20 @@
     sudo measure_tpi.py --tandem build/release/bin/tandem --folder out/tpi testbed [--rounds 3]
 
 Star, tree and ring all-reduce, without the memory scheduler and with it, windows of two and four blocks as the paper and as tandem
-count them, and beside them a pipeline (the paper's model parallelism) and Galaxy. NanoLlama's geometry (304 million parameters) with
-random weights, f32, prompts of 6 and of 64 tokens, four devices eight times slower than this machine, 300 Mbps and 4 ms a message as in
-scenarios/platforms/klonet8.xml, disks of 400 MB/s. emulated: devices are processes, links and disks are replayed. testbed: TCP between
-network namespaces of this machine. Predictions are made first and once, and runs in turn. Each writes FOLDER/NAME.csv.
+count them, and beside them a pipeline (the paper's model parallelism) and Galaxy. A Llama of 77 million parameters with random weights,
+f32, prompts of 6 and of 64 tokens, four devices sixteen times slower than this machine, 300 Mbps and 4 ms a message as in
+scenarios/platforms/klonet8.xml, disks of 150 MB/s. emulated: devices are processes, links and disks are replayed. testbed: TCP between
+network namespaces of this machine. Each round measures the machine, predicts, and runs all in turn. Each writes FOLDER/NAME.csv.
 """
 
 import argparse
+import json
 
 from emulated import Case, Repeated
-from emulation_fidelity import NETWORKS, platform
+from emulation_fidelity import MODELS, NETWORKS, platform
 
-MODEL = "nanollama-304m"
-DEVICES, SLOWDOWN, DISK = 4, 8, "400MBps"
+MODEL = "middle"
+DEVICES, SLOWDOWN, DISK = 4, 16, "150MBps"
 NETWORKS["klonet"] = ("300Mbps", "2ms", "SPLITDUPLEX")  # a message passes two links
 SHORT, LONG, NEW = 6, 64, 6
 OFF = ("--window", "all")
@@ -65,39 +66,44 @@ def figures(result):
 
 
 class Tpi(Repeated):
-    def testbed_paths(self, case):
-        return [self.folder / f"testbed-{i}" / self.plan(case).name for i in range(self.rounds)]
+    def weights(self, model):
+        folder = self.folder / model
+        if not (folder / "config.json").exists():
+            config = self.folder / f"{model}.json"
+            config.write_text(json.dumps(MODELS[model]))
+            self.call("model", "random", "--config", config, "--out", folder, "--quiet")
+        return folder
 
-    def run_testbed(self, chosen, tcp):
-        for case in chosen:
-            self.predict(case)
-        for i in range(self.rounds):
+    def run_testbed(self, cases, tcp):
+        for folder in self.rounds:
             for prompt in (SHORT, LONG):
-                missing = [case for case in chosen if case.prompt == prompt and not self.testbed_paths(case)[i].exists()]
-                if not missing:
+                missing = [case for case in cases if case.prompt == prompt and not (folder / f"{case.name}.measured.json").exists()]
+                plans = [self.predict(case, folder) for case in missing]
+                if not plans:
                     continue
-                self.call("testbed", "run", self.folder / f"{missing[0].name}.xml", *(self.plan(case) for case in missing), "--weights",
-                          self.weights(MODEL), "--tcp", tcp, "--allow-drift", "--ignore-eos", "--prompt-ids", self.prompt_ids(prompt),
-                          "--cache", self.folder / "cache", "--out", self.folder / f"testbed-{i}", "--quiet")
-                print(f"testbed {i + 1}/{self.rounds}, prompts of {prompt}: {len(missing)} plans", flush=True)
+                self.call("testbed", "run", folder / f"{missing[0].name}.xml", *plans, "--weights", self.weights(MODEL), "--tcp", tcp,
+                          "--allow-drift", "--ignore-eos", "--prompt-ids", self.prompt_ids(prompt), "--cache", self.folder / "cache",
+                          "--out", folder / "results", "--quiet")
+                for case, plan in zip(missing, plans):
+                    (folder / "results" / plan.name).rename(folder / f"{case.name}.measured.json")
+                print(f"{folder.name}, prompts of {prompt}: {len(plans)} plans", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tandem", required=True)
     parser.add_argument("--folder", required=True)
-    parser.add_argument("--seconds", type=float, default=20, help="of a profile that is not in the folder yet")
+    parser.add_argument("--seconds", type=float, default=12, help="of each profile")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tcp", default="system", choices=("system", "warm", "pinned"), help="of the testbed")
     parser.add_argument("what", choices=("emulated", "testbed"))
     arguments = parser.parse_args()
-    bench, chosen = Tpi(arguments.tandem, arguments.folder, arguments.seconds, arguments.rounds), cases()
+    bench = Tpi(arguments.tandem, arguments.folder, arguments.seconds, arguments.rounds, arguments.what)
     if arguments.what == "emulated":
-        bench.measure(chosen)
-        bench.report("emulated", [bench.compared(case, figures) for case in chosen])
+        bench.measure(cases())
     else:
-        bench.run_testbed(chosen, arguments.tcp)
-        bench.report("testbed", [bench.compared(case, figures, bench.testbed_paths(case)) for case in chosen])
+        bench.run_testbed(cases(), arguments.tcp)
+    bench.report(arguments.what, [bench.compared(case, figures) for case in cases()])
 
 
 if __name__ == "__main__":
