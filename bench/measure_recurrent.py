@@ -159,7 +159,7 @@ def thesis_cases(model):
 
 
 def thesis(bench, arguments):
-    chosen = [case for model in THESIS for case in thesis_cases(model)]
+    chosen = [case for model in arguments.models for case in thesis_cases(model)]
     bench.measure(chosen)
     bench.report("thesis", [bench.compared(case, figures) for case in chosen])
 
@@ -249,6 +249,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--networks", nargs="*", default=["home", "wifi"], choices=sorted(NETWORKS))
     parser.add_argument("--samples", type=int, nargs="*")
+    parser.add_argument("--models", nargs="*", default=THESIS, choices=THESIS, help="of thesis")
     parser.add_argument("--points", action="store_true")
     parser.add_argument("what", choices=("curve", "map", "thesis", "rounds"))
     arguments = parser.parse_args()

@@ -55,11 +55,13 @@ def cases():
 
 
 def figures(result):
-    """Milliseconds to the first token and for a later one; MB of the fullest device beside its program."""
+    """Milliseconds to the first token, for a later one, and of the busiest device's computing in all; MB of the fullest device beside
+    its program."""
     times = result["metrics"]["token_times_s"]
     row = {"ttft_ms": 1e3 * result["metrics"]["ttft_s"]}
     if len(times) > 1:
         row["token_ms"] = 1e3 * (times[-1] - times[0]) / (len(times) - 1)
+    row["computing_ms"] = 1e3 * max(device["busy_s"]["cpu"] for device in result["devices"])
     memory = [device["peak_memory_bytes"] for device in result["devices"]]
     row["memory_mb"] = 1e-6 * max(sum(of for kind, of in one.items() if kind not in ("program", "total")) for one in memory)
     return row
