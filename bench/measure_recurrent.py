@@ -6,11 +6,11 @@
     measure_recurrent.py --tandem build/release/bin/tandem --folder out/recurrent thesis
     measure_recurrent.py --tandem build/release/bin/tandem --folder out/recurrent rounds [--points]
 
-curve: 1 to 12 samples on three emulated devices of two networks, predicted and measured. map: four devices, pipelines, with a
-step for each sample or with shared ones, against tensor over latency and samples, predicted, with --points also measured at some. thesis:
-GPT-2 and NanoLlama split as MDI-LLM did, with caches, on one to three devices, beside one device that serves one sample after another, as
-the thesis's did, and one that batches. rounds: a 70B on four devices that hold two thirds of it, going
-round several times against tensor with a window, over latency and disks, predicted; with --points GPT-2 so, measured too. Each writes FOLDER/NAME.csv; plots/recurrent.py
+curve: 1 to 12 samples on three emulated devices of two networks, predicted and measured. map: four devices, pipelines, with a step for
+each sample or with shared ones, against tensor over latency and samples, predicted, with --points also measured at some. thesis: GPT-2
+and NanoLlama split as MDI-LLM did, with caches, on one to three devices, beside one device that serves one sample after another, as the
+thesis's did, and one that batches. rounds: a 70B on four devices that hold two thirds of it, going round several times against tensor
+with a window, over latency and disks, predicted; with --points GPT-2 so, measured too. Each writes FOLDER/NAME.csv; plots/recurrent.py
 draws all but thesis. Measured runs want a quiet machine. Models have random weights of a geometry in scenarios/models.
 """
 
