@@ -1,8 +1,10 @@
 """What the benchmarks of the whole program share: a small model, platforms, plans, runs."""
 
 import csv
+import dataclasses
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -74,13 +76,18 @@ class Geometries:
         sys.stderr.write(done.stderr)  # remarks: a profile of an earlier call may be of other kernels
 
     def weights(self, model):
+        """`model`: a name in scenarios/models; NAME@LAYERS: its geometry with so many layers."""
         folder = self.folder / model
         if not (folder / "config.json").exists():
-            self.call("model", "random", "--config", SCENARIOS / f"{model}.json", "--out", folder, "--quiet")
+            config = SCENARIOS / f"{model}.json"
+            if "@" in model:
+                config = self.folder / f"{model}.json"
+                config.write_text(json.dumps(shallow(*model.split("@"))))
+            self.call("model", "random", "--config", config, "--out", folder, "--quiet")
         return folder
 
-    def profile(self, model):
-        path = self.folder / f"{model}.profile.json"
+    def profile(self, model, folder=None):
+        path = (folder or self.folder) / f"{model}.profile.json"
         if not path.exists():
             self.call("profile", "--model", self.weights(model), "--seconds", self.seconds, "--threads", 1, "--disk", "none", "--out", path,
                       "--quiet")
@@ -96,6 +103,105 @@ class Geometries:
             writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A plan, and how it is served."""
+
+    name: str
+    xml: str
+    model: str
+    prompt: int
+    new: int  # 0: the pass of an encoder
+    how: tuple  # flags of `plan`
+    serves: tuple = ()  # flags of `plan`, `simulate` and `run`
+    traces: bool = False
+
+
+class Repeated(Geometries):
+    """Cases that are predicted and run in `rounds`, in turn: a machine that drifts drifts for all of them.
+
+    Each round measures this machine first, and predicts from that, as a machine that is shared changes within minutes. Results are kept
+    in FOLDER/KIND-ROUND, and a later call makes what is missing. Cases of one model stand together.
+    """
+
+    def __init__(self, tandem, folder, seconds, rounds, kind):
+        super().__init__(tandem, folder, seconds)
+        self.rounds = [self.folder / f"{kind}-{i + 1}" for i in range(rounds)]
+        for path in self.rounds:
+            path.mkdir(exist_ok=True)
+
+    @staticmethod
+    def timeline(case, folder):
+        return ["--trace", folder / "trace.json"] if case.traces else []
+
+    def predict(self, case, folder):
+        plan, out = folder / f"{case.name}.plan.json", folder / f"{case.name}.predicted.json"
+        if not out.exists():
+            xml = folder / f"{case.name}.xml"
+            xml.write_text(case.xml)
+            self.call("plan", "--platform", xml, "--model", self.weights(case.model), "--profile", self.profile(case.model, folder),
+                      "--prompt-tokens", case.prompt, *(["--new-tokens", case.new] if case.new else []), *case.how, *case.serves,
+                      "--out", plan, "--quiet")
+            self.call("simulate", plan, *case.serves, *self.timeline(case, folder), "--out", out, "--quiet")
+        return plan
+
+    def measure(self, cases):
+        for folder in self.rounds:
+            for case in cases:
+                out = folder / f"{case.name}.measured.json"
+                if out.exists():
+                    continue
+                self.call("run", self.predict(case, folder), "--weights", self.weights(case.model), "--emulate", "--allow-drift",
+                          "--cache", self.folder / "cache", "--prompt-ids", self.prompt_ids(case.prompt),
+                          *(["--ignore-eos", "--new-tokens", case.new] if case.new else []), *case.serves,
+                          *self.timeline(case, folder), "--out", out, "--quiet")
+                print(f"{folder.name} {case.name}", flush=True)
+
+    def pairs(self, case):
+        """Predicted and measured results of the rounds that are done."""
+        for folder in self.rounds:
+            predicted, measured = (folder / f"{case.name}.{kind}.json" for kind in ("predicted", "measured"))
+            if measured.exists():
+                yield json.loads(predicted.read_text()), json.loads(measured.read_text())
+
+    def compared(self, case, figures):
+        """A row of what `figures` reads in results: predicted and measured, and one over the other; whether bytes agree.
+
+        Each the median over rounds, of measured ones the least and the most, too.
+        """
+        pairs = list(self.pairs(case))
+        row = {"case": case.name, "runs": len(pairs), "runs_with_predicted_bytes": sum(bytes_sent(p) == bytes_sent(m) for p, m in pairs)}
+        if not pairs:
+            return row
+        made = [(figures(predicted), figures(measured)) for predicted, measured in pairs]
+        for key in made[0][0]:
+            measured, ratios = [m[key] for _, m in made], [m[key] / p[key] for p, m in made]
+            row |= {f"predicted_{key}": statistics.median(p[key] for p, _ in made), f"measured_{key}": statistics.median(measured),
+                    f"least_{key}": min(measured), f"most_{key}": max(measured), f"ratio_{key}": statistics.median(ratios),
+                    f"least_ratio_{key}": min(ratios), f"most_ratio_{key}": max(ratios)}
+        return {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()}
+
+    def report(self, name, rows):
+        """Writes and prints rows, which need not have the same columns."""
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        self.write(name, [{key: row.get(key, "") for key in keys} for row in rows])
+        for row in rows:
+            print(row, flush=True)
+
+
+def bytes_sent(result):
+    return [device["bytes_sent"] for device in result["devices"]]
+
+
+def shallow(name, layers):
+    """The geometry of a model in scenarios/models with so many layers."""
+    config = json.loads((SCENARIOS / f"{name}.json").read_text())
+    for key in ("num_hidden_layers", "n_layers", "n_layer"):
+        if key in config:
+            return {**config, key: int(layers)}
+    sys.exit(f"{name}.json states no number of layers")
 
 
 class Bench:

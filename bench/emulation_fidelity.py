@@ -29,9 +29,9 @@ PLATFORM = """<?xml version='1.0'?>
 </platform>
 """
 DEVICE = """    <host id="{name}" speed="20Gf" core="1">
-      <prop id="tandem:memory" value="8GiB"/>
+      <prop id="tandem:memory" value="{memory}"/>
       <prop id="tandem:memory_bandwidth" value="10GBps"/>
-      <prop id="tandem:disk_bandwidth" value="2GBps"/>
+      <prop id="tandem:disk_bandwidth" value="{disk}"/>
       <prop id="tandem:slowdown" value="{slowdown}"/>
     </host>
 """
@@ -77,12 +77,15 @@ CONFIGURATIONS = {  # model, network, slowdowns, strategy, prompt, new tokens
 }
 
 
-def platform(network, slowdowns):
+def platform(network, slowdowns, memories=None, disk="2GBps"):
+    """Devices on a switch; `memories`: of each, where they differ."""
     bandwidth, latency, sharing = NETWORKS[network]
+    memories = memories or ["8GiB"] * len(slowdowns)
     names = [f"device-{i + 1}" for i in range(len(slowdowns))]
     direction = "" if sharing == "SHARED" else ' direction="UP"'
     return PLATFORM.format(
-        devices="".join(DEVICE.format(name=n, slowdown=s) for n, s in zip(names, slowdowns)),
+        devices="".join(DEVICE.format(name=n, slowdown=s, memory=m, disk=disk)
+                        for n, s, m in zip(names, slowdowns, memories)),
         links="".join(f'    <link id="to-{n}" bandwidth="{bandwidth}" latency="{latency}" sharing_policy="{sharing}"/>\n'
                       for n in names),
         routes="".join(f'    <route src="{n}" dst="switch">\n      <link_ctn id="to-{n}"{direction}/>\n    </route>\n'

@@ -3,19 +3,25 @@
 
     measure_galaxy.py --tandem build/release/bin/tandem --folder out/galaxy environments [--minutes 2.5]
     measure_galaxy.py --tandem build/release/bin/tandem --folder out/galaxy map [--points] [--minutes 2.5]
+    measure_galaxy.py --tandem build/release/bin/tandem --folder out/galaxy paper [--rounds 5] [--geometries bert-l@4 ...]
 
 environments: DistilBERT's and GPT-2's geometry with random weights, 284 tokens, in the paper's environments A to F at 125 and 500
 Mbps: galaxy with tiles and without, tensor (Megatron-LM), sp and local. map: galaxy without tiles over galaxy with them, over rows,
 bandwidth and devices, by the analytic evaluator; with --points some cells are measured, too. Each writes FOLDER/NAME.csv, which
 plots/galaxy.py draws, whenever it ends. Measured runs want a quiet machine: after --minutes no more begin (0: predictions alone), and
 the next call goes on where this one ended, with the same profile and plans.
+
+paper: BERT-L, GPT2-L and OPT-L with fewer layers: environments A and C against tensor and sp (Table IV), galaxy alone on one to four
+Nano-M at 1000 Mbps with 384 rows (figure 11) and on one with 96 (figure 10), and GPT2-L in D with as much memory as Algorithm 1 wants and
+with less, where its second step moves work. Boards and links are four times as fast as the paper's, which changes no ratio of times. Each of
+--rounds measures the machine, predicts, and runs all in turn; seconds, and MB of each device beside its program.
 """
 
 import argparse
 import json
 import time
 
-from emulated import Geometries
+from emulated import Case, Geometries, Repeated
 from emulation_fidelity import NETWORKS, platform
 
 MODELS = ["distilbert", "gpt2"]
@@ -34,7 +40,19 @@ SYSTEMS = {
 MAP_ROWS = [16, 64, 128, 284, 512]
 MAP_MBPS = [25, 125, 500, 1000, 10000]
 MAP_DEVICES = [2, 3, 4]
+PAPER_GEOMETRIES = ["bert-l@4", "gpt2-l@4", "opt-l@3"]
+FASTER = 4  # boards and links of `paper` than Galaxy's
+SCALING_MBPS, STRONG_ROWS, WEAK_ROWS = 1000, 384, 96  # figures 10 and 11; four devices are the same in both
+# Memory of the Nano-L in D.
+SECOND_STEP = {"gpt2-l@4": "430MiB"}
 POINTS = [(2, 125, 284), (3, 125, 284), (4, 125, 284), (3, 25, 64), (3, 500, 64), (3, 500, 512), (3, 10000, 284)]
+
+
+def boards(nano_m, kinds, mbps, faster=1, memories=None):
+    """A platform; `nano_m`: how many times slower than this machine a Nano-M is; all of it so many times `faster`."""
+    NETWORKS["boards"] = (f"{faster * mbps}Mbps", f"{LATENCY_MS / faster}ms", "SPLITDUPLEX")
+    nano_m /= faster
+    return platform("boards", [round(nano_m * HERTZ["M"] / HERTZ[kind], 3) for kind in kinds], memories)
 
 
 class Galaxy(Geometries):
@@ -44,8 +62,7 @@ class Galaxy(Geometries):
         self.left = 0  # runs that a later call has to make
 
     def boards(self, kinds, mbps):
-        NETWORKS["boards"] = (f"{mbps}Mbps", f"{LATENCY_MS}ms", "SPLITDUPLEX")
-        return platform("boards", [round(self.nano_m * HERTZ["M"] / HERTZ[kind], 3) for kind in kinds])
+        return boards(self.nano_m, kinds, mbps)
 
     def row(self, name, model, xml, rows, how, evaluator="simgrid", measures=True):
         """Seconds of the pass and the share of communication hidden, predicted and measured (None: not yet)."""
@@ -119,6 +136,46 @@ def overlap_map(bench, arguments):
     bench.write("map", table)
 
 
+def paper_cases(model, nano_m):
+    new = 0 if model.startswith("bert") else 1
+
+    def case(name, kinds, mbps, rows, how, memories=None):
+        return Case(f"{model}-{name}", boards(nano_m, kinds, mbps, FASTER, memories), model, rows, new, tuple(how))
+
+    made = [case(f"{environment}-{system}", ENVIRONMENTS[environment], 125, ROWS, SYSTEMS[system])
+            for environment in "AC" for system in ("galaxy", "tensor", "sp")]
+    for devices, rows in [(1, WEAK_ROWS)] + [(devices, STRONG_ROWS) for devices in range(1, 5)]:
+        how = SYSTEMS["galaxy"] if devices > 1 else ["--strategy", "local"]
+        made.append(case(f"{devices}-of-{rows}", "M" * devices, SCALING_MBPS, rows, how))
+    if model in SECOND_STEP:
+        made += [case(f"D-{name}", ENVIRONMENTS["D"], 125, ROWS, SYSTEMS["galaxy"], memories)
+                 for name, memories in (("room", None), ("moved", [SECOND_STEP[model], "8GiB"]))]
+    return made
+
+
+def paper_figures(result):
+    """Seconds of the pass; MB of each device beside its program."""
+    row = {"s": result["metrics"]["ttft_s"]}
+    for i, device in enumerate(result["devices"], 1):
+        row[f"mb_{i}"] = 1e-6 * sum(of for kind, of in device["peak_memory_bytes"].items() if kind not in ("program", "total"))
+    return row
+
+
+def paper(arguments):
+    bench = Repeated(arguments.tandem, arguments.folder, arguments.seconds, arguments.rounds, "paper")
+    chosen = [case for model in arguments.geometries for case in paper_cases(model, arguments.slowdown)]
+    bench.measure(chosen)
+    bench.report("paper", [bench.compared(case, paper_figures) | shares(bench.rounds[0] / f"{case.name}.plan.json") for case in chosen])
+
+
+def shares(plan):
+    """Heads and columns of each device, where they are shared out."""
+    if not plan.exists():
+        return {}
+    devices = json.loads(plan.read_text())["devices"]
+    return {what: " ".join(str(end - begin) for begin, end in (device[what] for device in devices)) for what in ("heads", "columns")}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tandem", required=True)
@@ -128,8 +185,13 @@ def main():
     parser.add_argument("--minutes", type=float, default=2.5, help="in which runs begin; 0: predictions alone")
     parser.add_argument("--models", nargs="*", default=MODELS, choices=MODELS)
     parser.add_argument("--points", action="store_true")
-    parser.add_argument("what", choices=("environments", "map"))
+    parser.add_argument("--rounds", type=int, default=5, help="of paper")
+    parser.add_argument("--geometries", nargs="*", default=PAPER_GEOMETRIES, choices=PAPER_GEOMETRIES, help="of paper")
+    parser.add_argument("what", choices=("environments", "map", "paper"))
     arguments = parser.parse_args()
+    if arguments.what == "paper":
+        paper(arguments)
+        return
     bench = Galaxy(arguments)
     {"environments": environments, "map": overlap_map}[arguments.what](bench, arguments)
     bench.goes_on()

@@ -6,10 +6,11 @@
     measure_recurrent.py --tandem build/release/bin/tandem --folder out/recurrent thesis
     measure_recurrent.py --tandem build/release/bin/tandem --folder out/recurrent rounds [--points]
 
-curve: 1 to 12 samples on three emulated devices of two networks, predicted and measured. map: four devices, pipelines, with a
-step for each sample or with shared ones, against tensor over latency and samples, predicted, with --points also measured at some. thesis:
-GPT-2 and NanoLlama split as MDI-LLM did, with caches, on one to three devices. rounds: a 70B on four devices that hold two thirds of it, going
-round several times against tensor with a window, over latency and disks, predicted; with --points GPT-2 so, measured too. Each writes FOLDER/NAME.csv; plots/recurrent.py
+curve: 1 to 12 samples on three emulated devices of two networks, predicted and measured. map: four devices, pipelines, with a step for
+each sample or with shared ones, against tensor over latency and samples, predicted, with --points also measured at some. thesis: GPT-2
+and NanoLlama split as MDI-LLM did, with caches, on one to three devices, beside one device that serves one sample after another, as the
+thesis's did, and one that batches. rounds: a 70B on four devices that hold two thirds of it, going round several times against tensor
+with a window, over latency and disks, predicted; with --points GPT-2 so, measured too. Each writes FOLDER/NAME.csv; plots/recurrent.py
 draws all but thesis. Measured runs want a quiet machine. Models have random weights of a geometry in scenarios/models.
 """
 
@@ -17,7 +18,7 @@ import argparse
 import json
 import statistics
 
-from emulated import SCENARIOS, Geometries
+from emulated import SCENARIOS, Case, Repeated
 from emulation_fidelity import NETWORKS, platform
 
 # Every device's share is beyond what caches of the machine that emulates them hold from step to step: what they do hold is read
@@ -50,11 +51,12 @@ ROUNDS_MEMORY = ["270MiB", "85MiB", "85MiB", "85MiB"]  # embedding and head are 
 ROUNDS_POINTS = [(0.1, 400), (10, 400)]
 ROUNDS_WAYS = {"once": ["pipeline", "--rounds", 1, "--groups", "none"], "rounds": ["pipeline", "--rounds", "auto", "--groups", "none"],
                "tensor": ["tensor", "--allreduce", "star"]}
-THESIS = {"gpt2": [[12], [5, 7], [2, 5, 5]], "nanollama-304m": [[12], [5, 7], [2, 5, 5]]}  # blocks by device
+THESIS = ["gpt2", "nanollama-304m"]
+THESIS_BLOCKS = ["5:7", "2:5:5"]  # by device, of two and three
 
 
-class Recurrent(Geometries):
-    def predict(self, name, xml, model, samples, *more):
+class Recurrent(Repeated):
+    def predict_samples(self, name, xml, model, samples, *more):
         """The prediction of a plan that is made here, and the plan."""
         plan, out = self.folder / f"{name}.plan.json", self.folder / f"{name}.predicted.json"
         (self.folder / f"{name}.xml").write_text(xml)
@@ -68,7 +70,7 @@ class Recurrent(Geometries):
     def policy(more):
         return list(more[more.index("--policy"):][:2]) if "--policy" in more else []
 
-    def measure(self, plan, model, samples, rounds, *more):
+    def measure_samples(self, plan, model, samples, rounds, *more):
         """The median of each figure over `rounds` runs."""
         out, measured = plan.with_suffix(".measured.json"), []
         for _ in range(rounds):
@@ -105,9 +107,9 @@ def curve(bench, arguments):
     model, rows = MODEL, []
     for network in arguments.networks:
         for samples in arguments.samples or SAMPLES:
-            predicted, plan = bench.predict(f"curve-{network}-{samples}", platform(network, [4, 4, 4]), bench.weights(model),
-                                            samples, "--strategy", "pipeline", "--profile", bench.profile(model))
-            measured = bench.measure(plan, model, samples, arguments.rounds)
+            predicted, plan = bench.predict_samples(f"curve-{network}-{samples}", platform(network, [4, 4, 4]), bench.weights(model),
+                                                    samples, "--strategy", "pipeline", "--profile", bench.profile(model))
+            measured = bench.measure_samples(plan, model, samples, arguments.rounds)
             print(f"{network:5s} {samples:3d} samples {error(figures(predicted), measured)}", flush=True)
             rows.append({"network": network, "samples": samples} | both(figures(predicted), measured))
     bench.write("curve-" + "-".join(arguments.networks), rows)
@@ -118,7 +120,7 @@ def of_strategies(bench, model, latency, samples, weights, more):
     made = {}
     for name, (strategy, choices) in WAYS.items():
         file = f"map-{model}-{name}-{latency}-{samples}"
-        made[name] = bench.predict(file, platform("map", [4] * 4), weights, samples, "--strategy", strategy, *more, *choices)
+        made[name] = bench.predict_samples(file, platform("map", [4] * 4), weights, samples, "--strategy", strategy, *more, *choices)
     return made
 
 
@@ -136,7 +138,7 @@ def strategy_map(bench, arguments):
                     row[f"measured_{name}_tokens_per_s"] = ""
                     if not measures:
                         continue
-                    measured = bench.measure(plan, model, samples, arguments.rounds, *WAYS[name][1])
+                    measured = bench.measure_samples(plan, model, samples, arguments.rounds, *WAYS[name][1])
                     row[f"measured_{name}_tokens_per_s"] = f"{measured['tokens_per_s']:.6g}"
                     print(f"{name:9s} {latency:5.2f} ms {samples:3d} samples {error(figures(predicted), measured)}",
                           flush=True)
@@ -144,19 +146,22 @@ def strategy_map(bench, arguments):
     bench.write("map", rows)
 
 
+def thesis_cases(model):
+    """Devices, samples and policy: the thesis's baseline, its pipelines, and what steps shared by samples make of both."""
+    local, few, many = ("--strategy", "local"), 3, 9
+    pipelines = [(devices, ("--strategy", "pipeline", "--partition", blocks)) for devices, blocks in enumerate(THESIS_BLOCKS, 2)]
+    made = [(1, few, "sequential", local), (1, few, "continuous", local)]
+    made += [(devices, few, "recurrent", pipeline) for devices, pipeline in pipelines]
+    devices, pipeline = pipelines[-1]
+    made += [(1, many, "continuous", local), (devices, many, "continuous", pipeline)]
+    return [Case(f"thesis-{model}-{devices}-{samples}-{policy}", platform("home", [4] * devices), model, PROMPT, NEW,
+                 (*how, "--chunk", "whole"), ("--samples", samples, "--policy", policy)) for devices, samples, policy, how in made]
+
+
 def thesis(bench, arguments):
-    rows = []
-    for model, splits in THESIS.items():
-        for blocks in splits:
-            samples = 3
-            shares = ["--strategy", "pipeline", "--partition", ":".join(map(str, blocks))] if len(blocks) > 1 else \
-                ["--strategy", "local", "--policy", "continuous"]
-            predicted, plan = bench.predict(f"thesis-{model}-{len(blocks)}", platform("home", [4] * len(blocks)),
-                                            bench.weights(model), samples, *shares, "--profile", bench.profile(model))
-            measured = bench.measure(plan, model, samples, arguments.rounds, *shares)
-            print(f"{model:10s} {len(blocks)} devices {error(figures(predicted), measured)}", flush=True)
-            rows.append({"model": model, "devices": len(blocks), "samples": samples} | both(figures(predicted), measured))
-    bench.write("thesis", rows)
+    chosen = [case for model in arguments.models for case in thesis_cases(model)]
+    bench.measure(chosen)
+    bench.report("thesis", [bench.compared(case, figures) for case in chosen])
 
 
 def rounds_platform(latency, disk, memory, of):
@@ -244,10 +249,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--networks", nargs="*", default=["home", "wifi"], choices=sorted(NETWORKS))
     parser.add_argument("--samples", type=int, nargs="*")
+    parser.add_argument("--models", nargs="*", default=THESIS, choices=THESIS, help="of thesis")
     parser.add_argument("--points", action="store_true")
     parser.add_argument("what", choices=("curve", "map", "thesis", "rounds"))
     arguments = parser.parse_args()
-    bench = Recurrent(arguments.tandem, arguments.folder, arguments.seconds)
+    bench = Recurrent(arguments.tandem, arguments.folder, arguments.seconds, arguments.rounds, arguments.what)
     {"curve": curve, "map": strategy_map, "thesis": thesis, "rounds": rounds_command}[arguments.what](bench, arguments)
 
 

@@ -10,6 +10,7 @@ tandem_tests(
     study/experiment/csps_steps_test.cpp
     study/experiment/csps_testbed_test.cpp
     study/device_queue_test.cpp
+    study/experiment/galaxy_platforms_test.cpp
     study/experiment/mdi_test.cpp
     study/experiment/printed_counts_test.cpp
     advice/fit_test.cpp

@@ -12,7 +12,7 @@ A part of a page stands between two comments, of which the first names an experi
     shown      the other rows
     remarks    the constants, assumptions and claims
     notes      why rows are off by more than 15%
-    counts     of `papers`: printed numbers by paper
+    counts     of `papers`: printed numbers by paper, beside those of scenarios/experiments/printed_counts_before.csv
 
 `write` replaces what is between the comments by what the program prints now; `check` names each part that differs;
 `markers`, which runs no experiment, names parts without an end, lines or a known experiment. With
@@ -20,6 +20,7 @@ FOLDER in the environment variable TANDEM_EXPERIMENTS, reports are read from FOL
 are there. Without PAGE: every page of docs/results.
 """
 
+import csv
 import functools
 import json
 import os
@@ -95,11 +96,14 @@ def notes(rows):
 
 
 def counts(rows):
-    yield "| paper | printed numbers | within 15% | within 30% |"
+    with open(ROOT / "scenarios/experiments/printed_counts_before.csv", newline="", encoding="utf-8") as file:
+        before = {row["paper"]: row for row in csv.DictReader(file)}
+    yield "| paper | printed numbers, before / now | within 15% | within 30% |"
     yield "|---|---|---|---|"
     by_paper = {}
     for row in rows:
-        by_paper.setdefault(row["keys"]["paper"], []).append(number(row["tandem"]))
+        was = before.get(row["keys"]["paper"], {}).get(row["quantity"], "-")
+        by_paper.setdefault(row["keys"]["paper"], []).append(f"{was} / {number(row['tandem'])}")
     for paper, cells in by_paper.items():
         yield f"| {paper} | " + " | ".join(cells) + " |"
 
