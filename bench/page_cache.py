@@ -25,7 +25,7 @@ BUFFER = MIB
 ADVICE = {"mmap-sequential": mmap.MADV_SEQUENTIAL, "mmap-random": mmap.MADV_RANDOM,
           "mmap-willneed": mmap.MADV_WILLNEED}
 FIELDS = ("how", "file_mib", "files", "limit_mib", "anonymous_mib", "warm_mib", "cache_mib", "active_mib",
-          "first_read_mib", "read_mib", "lowest_read_mib", "highest_read_mib", "major_faults", "refaulted_mib")
+          "first_read_mib", "read_mib", "lowest_read_mib", "highest_read_mib", "major_faults", "refaulted_mib", "passes_mib")
 
 
 def cases():
@@ -151,7 +151,8 @@ def measure(case, folder):
             "active_mib": round(stats[-1]["active_file"] / MIB, 1), "first_read_mib": round(read[0], 1),
             "read_mib": round(sum(last) / SETTLED, 1), "lowest_read_mib": round(min(last), 1),
             "highest_read_mib": round(max(last), 1), "major_faults": passes[-1][1],
-            "refaulted_mib": round((refaults[-1] - refaults[0]) / SETTLED, 1)}
+            "refaulted_mib": round((refaults[-1] - refaults[0]) / SETTLED, 1),
+            "passes_mib": " ".join(f"{mib:.0f}" for mib in read)}
 
 
 def main():
