@@ -25,11 +25,12 @@ struct CachedFile {
 // unless an earlier program left it cached.
 //   least_recent   0 if file <= cache, else file
 //   retaining      max(0, file - cache)
-// least_recent is Linux's, with active and inactive lists: measured for read() and mmap(), with all
-// advice, to within a few percent of the file, as the cache is not used to its last byte and
-// read-ahead may be evicted before it is read (docs/results/measurements/0116-page-cache.md). Each
-// page is evicted shortly before it is needed again. retaining is the least that any rule reads
-// (Belady, IBM Systems Journal 5(2), 1966), but for one page; no Linux case measured came close.
+// least_recent is Linux's, with active and inactive lists, for read() and mmap() with any advice:
+// each page is evicted shortly before it is needed again. Measured reads are 0.91 to 1.1 of it
+// (pages that became active; read-ahead that is evicted before it is used), with rare passes of
+// less at 2 GiB (docs/results/measurements/0116-page-cache.md). retaining is the least that any
+// rule reads, but for one page (Belady, IBM Systems Journal 5(2), 1966); no steady state of Linux
+// had it.
 // Throws logic_error unless both sizes are nonnegative.
 [[nodiscard]] Bytes repeated_read(const CachedFile& cached);
 
