@@ -145,12 +145,12 @@ std::vector<std::string> Laptops::remarks() const {
       "disk of the Mac Pro " + rate_text(disks_.master_Bps) +
           ", from the latency of yi-34b with the scheduler on it; of the others " +
           rate_text(disks_.others_Bps) + ", from that on four laptops",
-      "the paper's window of two blocks is tandem's of one, released early, as in Table 1; 3.3 "
-      "uses four for these laptops",
-      "what the scheduler reads alone, on the Mac Pro, stays in its memory as far as the "
-      "program leaves room (8 GiB - Proposition 5's, as in Table 2; the system's own memory is "
-      "not known): later passes read the rest from disk and copy what stayed at half of the "
-      "memory's rate. A choice after seeing the numbers, which fits no constant"};
+      ("the paper's window of two blocks is tandem's of one, released early, as in Table 1; 3.3 "
+       "uses four for these laptops"),
+      ("what the scheduler reads alone, on the Mac Pro, stays in its memory as far as the "
+       "program leaves room (8 GiB - Proposition 5's, as in Table 2; the system's own memory is "
+       "not known): later passes read the rest from disk and copy what stayed at half of the "
+       "memory's rate. A choice after seeing the numbers, which fits no constant")};
 }
 
 }  // namespace tandem::study
