@@ -25,6 +25,7 @@ tandem_tests(
     model/base/file_kind_test.cpp
     model/base/json_value_test.cpp
     model/base/named_rows_test.cpp
+    model/predict/page_cache_test.cpp
     model/transformer/geometries_test.cpp
     model/graph/memory_test.cpp
     model/graph/experts_work_test.cpp

@@ -112,6 +112,7 @@ ExperimentReport tpi_table3(const Scenarios& scenarios, Progress& progress);
 ExperimentReport tpi_figure1(const Scenarios& scenarios, Progress& progress);
 ExperimentReport tpi_figure3(const Scenarios& scenarios, Progress& progress);
 ExperimentReport tpi_figure5(const Scenarios& scenarios, Progress& progress);
+ExperimentReport tpi_page_cache(const Scenarios& scenarios, Progress& progress);
 ExperimentReport tpi_times(const Scenarios& scenarios, Progress& progress);
 ExperimentReport tpi_figure6(const Scenarios& scenarios, Progress& progress);
 

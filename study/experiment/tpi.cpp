@@ -31,15 +31,19 @@ std::size_t find_row(const model::Csv& csv, std::string_view model) {
               "; restore the file from the sources");
 }
 
-// Proposition 5, in elements, of equal devices: the larger of master's and workers'.
-double proposition5(const Transformer& t, std::int64_t devices, std::int64_t window) {
+BlockElements<double> equal_blocks(const Transformer& t, std::int64_t devices) {
   const auto h = static_cast<double>(t.hidden);
   const double group = static_cast<double>(t.kv_heads) / static_cast<double>(t.heads);
-  const BlockElements<double> blocks{.hidden = h,
-                                     .kv_hidden = h * group,
-                                     .intermediate = static_cast<double>(t.intermediate),
-                                     .vocab = static_cast<double>(t.vocab),
-                                     .share = h * (1.0 / static_cast<double>(devices))};
+  return {.hidden = h,
+          .kv_hidden = h * group,
+          .intermediate = static_cast<double>(t.intermediate),
+          .vocab = static_cast<double>(t.vocab),
+          .share = h * (1.0 / static_cast<double>(devices))};
+}
+
+// Proposition 5, in elements, of equal devices: the larger of master's and workers'.
+double proposition5(const Transformer& t, std::int64_t devices, std::int64_t window) {
+  const BlockElements<double> blocks = equal_blocks(t, devices);
   return std::max(proposition5_master(blocks, window), proposition5_worker(blocks, window));
 }
 
@@ -98,7 +102,10 @@ RunTimes simulated_run(const Testbed& testbed, const Transformer& transformer,
   sim::replay(plan.cluster, plan.cost_model(), steps, recorder);
   const model::Metrics metrics = recorder.metrics();
   const std::vector<double> latencies = metrics.token_latencies_s();
-  return {.ttft_s = metrics.ttft_s, .latency_s = model::mean(latencies)};
+  RunTimes times{.ttft_s = metrics.ttft_s, .latency_s = model::mean(latencies)};
+  for (const model::DeviceMetrics& device : recorder.devices())
+    times.loaded_bytes.push_back(device.bytes_loaded / static_cast<double>(kNewTokens));
+  return times;
 }
 
 model::Cluster without_network(const model::Cluster& cluster) {
@@ -131,6 +138,12 @@ double TpiMemory::whole(const Transformer& t, std::int64_t devices) const {
 
 double TpiMemory::windowed(const Transformer& t, std::int64_t devices, std::int64_t window) const {
   return program_bytes + gamma * model::kElementBytes * proposition5(t, devices, window);
+}
+
+double TpiMemory::windowed_worker(const Transformer& t, std::int64_t devices,
+                                  std::int64_t window) const {
+  return program_bytes +
+         gamma * model::kElementBytes * proposition5_worker(equal_blocks(t, devices), window);
 }
 
 TpiMemory TpiMemory::calibrated(const Scenarios& scenarios) {

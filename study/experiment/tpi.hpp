@@ -42,7 +42,8 @@ struct Testbed {
 
 struct RunTimes {
   double ttft_s = 0.0;
-  double latency_s = 0.0;  // mean of the later tokens
+  double latency_s = 0.0;              // mean of the later tokens
+  std::vector<double> loaded_bytes{};  // from disk in a pass, by device
 };
 
 // Returns tandem's window for the paper's `window`: one block less. The authors' scheduler
@@ -74,6 +75,9 @@ struct TpiMemory {
   [[nodiscard]] double whole(const model::Transformer& transformer, std::int64_t devices) const;
   [[nodiscard]] double windowed(const model::Transformer& transformer, std::int64_t devices,
                                 std::int64_t window) const;
+  // The same of a device that is not the master.
+  [[nodiscard]] double windowed_worker(const model::Transformer& transformer, std::int64_t devices,
+                                       std::int64_t window) const;
   // Returns the memory with its two constants calibrated by rows of Tables 1 and 2.
   [[nodiscard]] static TpiMemory calibrated(const Scenarios& scenarios);
 };

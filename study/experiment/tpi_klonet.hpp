@@ -24,13 +24,6 @@ struct Klonet {
 // without the scheduler, then the disk's rate by the latency of kCalibratesDisk with it.
 [[nodiscard]] Klonet calibrated_klonet(const Scenarios& scenarios);
 
-// The disks of Table 7's laptops, by yi-34b's latencies in Table 3.
-struct LaptopDisks {
-  double master_Bps = 1.0;
-  double others_Bps = 1.0;
-};
-[[nodiscard]] LaptopDisks calibrated_laptop_disks(const Scenarios& scenarios);
-
 // Returns whether `needed` bytes fit a device's 8 GB and 4 GB of swap, and a token's pass its
 // memory: then nothing is swapped during the run.
 [[nodiscard]] bool klonet_fits(const model::Transformer& transformer, double needed);

@@ -5,7 +5,7 @@
 #include "model/base/text_table.hpp"
 #include "model/graph/work.hpp"
 #include "study/experiment/tpi.hpp"
-#include "study/experiment/tpi_klonet.hpp"
+#include "study/experiment/tpi_laptops.hpp"
 
 namespace tandem::study {
 namespace {
@@ -52,7 +52,7 @@ ExperimentReport tpi_times(const Scenarios& scenarios, Progress& progress) {
   });
   const TokenLayer round_trip = layer_times(halves, t);
   progress.advance(1);
-  const LaptopDisks disks = calibrated_laptop_disks(scenarios);
+  const Laptops::Disks disks = Laptops(scenarios).disks();
   progress.advance(1);
   ExperimentReport report{.key_names = {"time", "by"}};
   const auto row = [&](const char* of, const char* by, const char* quantity, double paper,

@@ -89,7 +89,7 @@ TEST_CASE("cli/experiment: Tables 3 and 8 are met within 15% but for rows that a
           doctest::test_suite("long")) {
   const Errors errors = errors_of(report("tpi-table3"));
   CHECK(errors.predicted == 38);
-  CHECK(errors.within >= 17);
+  CHECK(errors.within >= 20);
 }
 
 TEST_CASE("cli/experiment: MDI-LLM's rates and memory are met but for rows that are explained" *

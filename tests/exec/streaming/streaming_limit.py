@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""A model of more than four times the memory limit runs to its end, in a memory cgroup of that limit.
+"""A model of more than four times the memory limit runs to its end, in a memory cgroup of that limit, and reads from disk
+what its result says, past the page cache.
 
 usage: streaming_limit.py TANDEM; exit code 77 (skipped) where no memory cgroup can be made.
 """
 
 import json
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,9 @@ LIMIT = 80 * 2**20
 PROGRAM = 43.6 * 2**20
 # A session of one device takes graphs and lanes, far less than this (planner/session_memory).
 SESSION = 2**20
+# What may be read beside weights: the program and its libraries, if no other process has them in memory.
+FILES = 96 * 2**20
+SECTOR = 512  # the unit of ru_inblock
 CONFIG = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
     "hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 11, "num_attention_heads": 12,
@@ -96,6 +101,14 @@ def main():
                              "--ignore-eos", "--threads", 1, "--out", out, "--quiet")
             if run.returncode != 0:
                 sys.exit(f"tandem run: exit code {run.returncode}: {run.stderr}")
+            # The second run has its blocks; the first one's came through the page cache.
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_inblock
+            again = group.call(tandem, "run", plan, "--weights", weights, "--cache", folder / "cache",
+                               "--ignore-eos", "--threads", 1, "--out", out, "--quiet")
+            read = SECTOR * (resource.getrusage(resource.RUSAGE_CHILDREN).ru_inblock - before)
+            if again.returncode != 0:
+                sys.exit(f"tandem run, again: exit code {again.returncode}: {again.stderr}")
+            loaded = json.loads(out.read_text())["devices"][0]["bytes_loaded"]
             predicted = json.loads(plan.read_text())["devices"][0]["memory_bytes"]
             measured = json.loads(out.read_text())["devices"][0]["peak_memory_bytes"]
             cached = sum(f.stat().st_size for f in (folder / "cache" / "blocks").iterdir())
@@ -112,6 +125,11 @@ def main():
           f"measured peak {total:.0f}: {measured}")
     if cached < 4 * LIMIT:
         sys.exit(f"the model has {cached} bytes, expected at least four times the limit")
+    print(f"loaded {loaded:.0f} bytes, read from disk {read}")
+    if read == 0:
+        print("not compared: the kernel counts no reads of this folder, which is on no disk")
+    elif not loaded <= read <= loaded + FILES:
+        sys.exit(f"the kernel read {read} bytes from disk, expected {loaded:.0f} of weights and up to {FILES} more")
     for part in parts:
         if abs(measured[part] - predicted[part]) > 0.05 * expected:
             sys.exit(f"{part}: measured {measured[part]}, predicted {predicted[part]}")
