@@ -13,7 +13,7 @@
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
-#include "planner/serving/chunk_search.hpp"
+#include "planner/serving/service_search.hpp"
 #include "planner/serving/prefix_sharing.hpp"
 #include "planner/serving/request_capacity.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -252,8 +252,8 @@ void find_sharing(const Options& options, Served& served, const planner::Plan& p
 
 void find_chunk(Served& served, const planner::Plan& plan) {
   if (!served.best_chunk) return;
-  served.chunk = planner::best_chunk(plan, served.requests, *served.policy,
-                                     planner::Objective::ttft, served.steps);
+  served.chunk =
+      planner::reserved_chunk(plan, served.requests, *served.policy, served.steps);
 }
 
 fs::path planned_file(const planner::PlannedService& planned, const fs::path& plan) {
