@@ -229,7 +229,7 @@ void add_link_changes(const Changes& changes, const planner::Plan& plan,
 }
 
 // The fastest first, impossible ones last.
-bool is_faster(const WhatIfChange& a, const WhatIfChange& b) {
+bool is_faster_change(const WhatIfChange& a, const WhatIfChange& b) {
   if (a.request_s && b.request_s) return *a.request_s < *b.request_s;
   return a.request_s.has_value() && !b.request_s.has_value();
 }
@@ -241,7 +241,7 @@ double search_changes(Changes& changes, std::vector<ChangedScene>& tasks,
   planner::SearchEffort effort(limits);
   effort.has_plan();
   const std::optional<double> unchanged = changes.searched(changes.scene(), effort);
-  std::ranges::stable_sort(tasks, is_faster, &ChangedScene::change);
+  std::ranges::stable_sort(tasks, is_faster_change, &ChangedScene::change);
   for (ChangedScene& task : tasks) {
     WhatIfChange& change = task.change;
     if (!effort.ended()) {
@@ -315,7 +315,7 @@ void WhatIf::compare_with(double seconds) {
   for (WhatIfChange& change : changes) {
     if (change.request_s) change.request_s = std::min(*change.request_s, unchanged_s);
   }
-  std::ranges::stable_sort(changes, is_faster);
+  std::ranges::stable_sort(changes, is_faster_change);
 }
 
 WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress,

@@ -18,17 +18,18 @@ class ChunkSearch {
  public:
   using Seconds = std::function<double(std::int64_t chunk)>;
 
-  ChunkSearch(std::int64_t longest, bool many, const Seconds& seconds)
-      : longest_(longest), many_(many), seconds_(&seconds) {}
+  ChunkSearch(std::int64_t longest, bool many, bool roughly, const Seconds& seconds)
+      : longest_(longest), many_(many), roughly_(roughly), seconds_(&seconds) {}
 
   std::int64_t find() {
     const std::int64_t most = std::min(many_ ? kMostChunksOfMany : kMostChunks, longest_);
     std::vector<std::int64_t> counts;
     for (std::int64_t power = 1; power <= most; power *= 2) {
       counts.push_back(power);
-      if (!many_ && power > 1 && power * 3 / 2 <= most) counts.push_back(power * 3 / 2);
+      if (!many_ && !roughly_ && power > 1 && power * 3 / 2 <= most) counts.push_back(power * 3 / 2);
     }
     for (const std::int64_t count : counts) consider(count);
+    if (roughly_) return chunk_of(best_count_);
     const auto at = std::ranges::find(counts, best_count_);
     const std::int64_t from = at == counts.begin() ? 1 : *(at - 1);
     const std::int64_t to = at + 1 < counts.end() ? *(at + 1) : most;
@@ -53,6 +54,7 @@ class ChunkSearch {
 
   std::int64_t longest_;
   bool many_;
+  bool roughly_;
   const Seconds* seconds_;
   std::map<std::int64_t, double> times_;  // by chunk
   double best_time_ = kNever;
@@ -61,9 +63,9 @@ class ChunkSearch {
 
 }  // namespace
 
-std::int64_t best_chunk(std::int64_t longest, bool many,
+std::int64_t best_chunk(std::int64_t longest, bool many, bool roughly,
                         const std::function<double(std::int64_t)>& seconds) {
-  return ChunkSearch(longest, many, seconds).find();
+  return ChunkSearch(longest, many, roughly, seconds).find();
 }
 
 std::int64_t longest_fitting_step(std::int64_t prompt,

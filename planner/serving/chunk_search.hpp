@@ -10,11 +10,11 @@ namespace tandem::planner {
 // Returns the rows of a chunk that take the least time; 0: whole prompts. More chunks keep more
 // stages busy at once and let others' new tokens pass, but each reads all weights. With the longest
 // prompt's P rows in k chunks of ceil(P / k), tries k of 1, 2, 3, 4, 6, 8, 12, ... to 256 (of
-// several requests 1, 2, 4, ... to 32), then the neighbours of the best.
+// several requests 1, 2, 4, ... to 32), then the neighbours of the best; roughly: 1, 2, 4, ... alone.
 //   longest   rows of the longest prompt
 //   many      several requests
 //   seconds   in chunks of so many rows; infinite: they do not fit
-[[nodiscard]] std::int64_t best_chunk(std::int64_t longest, bool many,
+[[nodiscard]] std::int64_t best_chunk(std::int64_t longest, bool many, bool roughly,
                                       const std::function<double(std::int64_t chunk)>& seconds);
 
 // Returns the rows of 512, 256, 128, ... 1, fewer than `prompt`, that are the first for which

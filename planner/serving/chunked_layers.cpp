@@ -141,11 +141,12 @@ std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
   double least = kNever;
   Infeasible none;
   bool is_first = true;
-  for (const Request& one : requests_in_chunks(request)) {
+  const std::vector<Request> all = requests_in_chunks(request);
+  for (const Request& one : all) {
     if (best && search_ended()) break;
     std::variant<ServicePlan, Infeasible> made = Infeasible{};
     try {
-      made = make_service_plan(one, service);
+      made = make_service_plan(one, service, all.size() > 1);
     } catch (const Error&) {
       if (is_first) throw;
       continue;  // some shares are impossible
@@ -163,6 +164,7 @@ std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
     best = std::move(found);
   }
   if (!best) return none;
+  if (all.size() > 1) best = read_again(request, *std::move(best), service);
   return with_moved_layers(request, *std::move(best), service);
 }
 

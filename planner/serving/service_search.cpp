@@ -26,7 +26,7 @@ namespace tandem::planner {
 namespace {
 
 constexpr std::size_t kConsidered = 16;  // requests
-constexpr int kReadings = 4;  // of chunk and steps, each for the other; two as a rule
+constexpr int kRoundsOfReading = 4;  // of chunk and steps, each for the other; two as a rule
 
 std::int64_t longest(std::span<const InferenceRequest> requests) {
   std::int64_t rows = 1;
@@ -42,9 +42,10 @@ std::int64_t at_most(std::int64_t steps, const Service& service, std::int64_t ch
 // The chunk and the steps in flight of one plan's shares.
 class ReadingSearch {
  public:
-  ReadingSearch(const Request& request, const Service& service, ServicePlan made)
+  ReadingSearch(const Request& request, const Service& service, ServicePlan made, bool roughly)
       : request_(&request),
         service_(&service),
+        roughly_(roughly),
         made_(std::move(made)),
         chunks_(!service.chunk && !made_.plan.streams() &&
                 made_.plan.model.architecture().generates() && reads_chunks(made_.plan)),
@@ -60,23 +61,25 @@ class ReadingSearch {
                                : is_one && flies_  ? kMostSteps
                                                    : useful_steps(*request_, service_->policy);
     if (chunks_) find_chunk(first);
-    for (int again = 0; flies_ && again < kReadings && !search_ended(); ++again) {
+    const int rounds = roughly_ ? 1 : kRoundsOfReading;
+    for (int again = 0; flies_ && again < rounds && !search_ended(); ++again) {
       const std::pair before(chunk_, steps_);
       steps_ = best_steps(at_most(useful_steps(*request_, service_->policy), *service_, chunk_),
-                          at_most(kMostSteps, *service_, chunk_),
+                          at_most(kMostSteps, *service_, chunk_), roughly_,
                           [&](std::int64_t steps) { return seconds(chunk_, steps); });
-      if (chunks_) find_chunk(steps_);
+      if (chunks_ && !roughly_) find_chunk(steps_);
       if (before == std::pair(chunk_, steps_)) break;
     }
+    const double as_made = service_->seconds(made_.plan, made_.chunk);
     std::optional<Plan> plan = reserving(chunk_, steps_);
-    if (!plan) return std::move(made_);
+    if (!plan || as_made < seconds(chunk_, steps_) * kBetter) return std::move(made_);
     return {.plan = *std::move(plan), .chunk = chunk_};
   }
 
  private:
   void find_chunk(std::int64_t steps) {
     chunk_ = best_chunk(
-        longest(service_->requests), service_->requests.size() > 1,
+        longest(service_->requests), service_->requests.size() > 1, roughly_,
         [&](std::int64_t chunk) { return seconds(chunk, at_most(steps, *service_, chunk)); });
     steps_ = at_most(steps, *service_, chunk_);
   }
@@ -106,6 +109,7 @@ class ReadingSearch {
 
   const Request* request_;
   const Service* service_;
+  bool roughly_;
   ServicePlan made_;
   bool chunks_;  // are searched
   bool flies_;   // steps are searched
@@ -148,7 +152,7 @@ std::int64_t reserved_chunk(const Plan& plan, std::span<const InferenceRequest> 
   Plan within = plan;
   within.capacity = serving_capacity(plan, steps);
   const ServiceClock seconds = analytic_clock(first, policy, Objective::ttft);
-  return best_chunk(longest(first), first.size() > 1, [&](std::int64_t chunk) {
+  return best_chunk(longest(first), first.size() > 1, false, [&](std::int64_t chunk) {
     return least_capacity(requests, chunk).rows > within.capacity.rows ? kNever
                                                                        : seconds(within, chunk);
   });
@@ -191,19 +195,21 @@ std::variant<ServicePlan, Infeasible> make_fitting_plan(const Request& request,
   return ServicePlan{.plan = std::get<Plan>(std::move(whole)), .chunk = 0};
 }
 
-ServicePlan read_again(const Request& request, ServicePlan made, const Service& service) {
-  return ReadingSearch(request, service, std::move(made)).find();
+ServicePlan read_again(const Request& request, ServicePlan made, const Service& service,
+                       bool roughly) {
+  return ReadingSearch(request, service, std::move(made), roughly).find();
 }
 
 std::variant<ServicePlan, Infeasible> make_service_plan(const Request& request,
-                                                        const Service& service) {
+                                                        const Service& service, bool roughly) {
   auto fitting = make_fitting_plan(request, service);
   if (auto* const no = std::get_if<Infeasible>(&fitting)) return std::move(*no);
   const auto point = [](const ServicePlan& made) {
     return std::pair(made.chunk, made.plan.reserved().steps);
   };
   const auto first = point(std::get<ServicePlan>(fitting));
-  ServicePlan best = read_again(request, std::get<ServicePlan>(std::move(fitting)), service);
+  ServicePlan best = read_again(request, std::get<ServicePlan>(std::move(fitting)), service,
+                                roughly);
   // Other shares may leave memory for more steps, or be better for those that were found.
   const auto consider = [&](std::int64_t steps) {
     if (search_ended() || best.plan.streams()) return;
@@ -212,7 +218,7 @@ std::variant<ServicePlan, Infeasible> make_service_plan(const Request& request,
     auto* const plan = std::get_if<Plan>(&made);
     if (plan == nullptr || *plan == best.plan) return;
     ServicePlan other =
-        read_again(request, {.plan = std::move(*plan), .chunk = best.chunk}, service);
+        read_again(request, {.plan = std::move(*plan), .chunk = best.chunk}, service, roughly);
     if (service.seconds(other.plan, other.chunk) <
         service.seconds(best.plan, best.chunk) * kBetter)
       best = std::move(other);

@@ -45,10 +45,11 @@ struct ServicePlan {
 
 // Returns a plan with the chunk and the steps in flight, as far as they are not given, that take the
 // least time (chunk_search.hpp, steps_in_flight.hpp). Each is found for the other, again until
-// neither saves time. If weights stream, prompts are read as by make_fitting_plan. Throws Error as
-// make_serving_plan does.
+// neither saves time; roughly: each once, among fewer. If weights stream, prompts are read as by
+// make_fitting_plan. Throws Error as make_serving_plan does.
 [[nodiscard]] std::variant<ServicePlan, Infeasible> make_service_plan(const Request& request,
-                                                                      const Service& service);
+                                                                      const Service& service,
+                                                                      bool roughly = false);
 
 // Returns the rows of a chunk that bring the first tokens of the first 16 of `requests` earliest, by
 // the analytic evaluator, within the plan's reserved memory and with at most `steps` in flight (0:
@@ -60,6 +61,6 @@ struct ServicePlan {
 // Returns `made` with memory for the chunk and the steps in flight that are best for its shares.
 // `request`: what it was made for.
 [[nodiscard]] ServicePlan read_again(const Request& request, ServicePlan made,
-                                     const Service& service);
+                                     const Service& service, bool roughly = false);
 
 }  // namespace tandem::planner

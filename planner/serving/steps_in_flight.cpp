@@ -10,10 +10,10 @@
 namespace tandem::planner {
 namespace {
 
-constexpr double kSavesTime = 1.0 - 1e-4;
+constexpr double kSavesEnoughTime = 1.0 - 1e-4;
 
 // All numbers from 1 to `most`, powers of two first.
-std::vector<std::int64_t> in_order(std::int64_t most) {
+std::vector<std::int64_t> powers_first(std::int64_t most) {
   std::vector<std::int64_t> order;
   for (std::int64_t steps = kMostSteps; steps > 0; steps /= 2) {
     if (steps <= most) order.push_back(steps);
@@ -30,16 +30,17 @@ bool may_fly(const Request& request, const Policy& policy) {
   return policy.several() && useful_steps(request, policy) > 1;
 }
 
-std::int64_t best_steps(std::int64_t usual, std::int64_t most,
+std::int64_t best_steps(std::int64_t usual, std::int64_t most, bool roughly,
                         const std::function<double(std::int64_t)>& seconds) {
   std::int64_t best = std::min(usual, most);
   double least = seconds(best);
-  for (const std::int64_t steps : in_order(most)) {
+  const std::vector<std::int64_t> all = roughly ? std::vector{most} : powers_first(most);
+  for (const std::int64_t steps : all) {
     if (search_ended()) break;
     if (steps == best) continue;
     const double time = seconds(steps);
-    const bool is_faster = time < least * kSavesTime;
-    const bool is_smaller = steps < best && best != usual && time * kSavesTime < least;
+    const bool is_faster = time < least * kSavesEnoughTime;
+    const bool is_smaller = steps < best && best != usual && time * kSavesEnoughTime < least;
     if (!is_faster && !is_smaller) continue;
     best = steps;
     least = std::min(least, time);

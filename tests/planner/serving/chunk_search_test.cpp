@@ -27,7 +27,7 @@ TEST_CASE("planner/chunk: the best number of chunks of a pipeline by its closed 
         double least = seconds(0);
         for (std::int64_t chunk = 1; chunk <= rows; ++chunk)
           least = std::min(least, seconds(chunk));
-        CHECK(seconds(planner::best_chunk(rows, many, seconds)) <= least * 1.01);
+        CHECK(seconds(planner::best_chunk(rows, many, false, seconds)) <= least * 1.01);
       }
     }
   }
@@ -38,7 +38,7 @@ TEST_CASE("planner/chunk: what does not fit is not chosen") {
     return chunk == 0 || chunk > 20 ? std::numeric_limits<double>::infinity()
                                     : 1.0 / static_cast<double>(chunk);
   };
-  const std::int64_t chunk = planner::best_chunk(100, false, fits_in_short_steps);
+  const std::int64_t chunk = planner::best_chunk(100, false, false, fits_in_short_steps);
   CHECK(chunk > 16);
   CHECK(chunk <= 20);
 }

@@ -21,7 +21,7 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 std::int64_t found(std::int64_t usual, const std::vector<double>& seconds) {
-  return planner::best_steps(usual, std::ssize(seconds), [&](std::int64_t steps) {
+  return planner::best_steps(usual, std::ssize(seconds), false, [&](std::int64_t steps) {
     return seconds.at(static_cast<std::size_t>(steps - 1));
   });
 }
@@ -67,7 +67,7 @@ TEST_CASE("planner/steps in flight: of those as fast the fewest") {
 
 TEST_CASE("planner/steps in flight: each number is asked once") {
   std::multiset<std::int64_t> asked;
-  CHECK(planner::best_steps(4, 13, [&](std::int64_t steps) {
+  CHECK(planner::best_steps(4, 13, false, [&](std::int64_t steps) {
           asked.insert(steps);
           return 1.0 / static_cast<double>(steps);
         }) == 13);
