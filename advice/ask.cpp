@@ -50,7 +50,8 @@ double planned_seconds(const Ask& ask, const PlanClock& clock) {
   }
   ServedWorkload served = *ask.served;
   auto made = planner::make_service_plan(
-      ask.request, searched_service(served, ask.request.objective, ask.best_chunk, served.steps));
+      ask.request, searched_service(served, ask.request.objective, ask.best_chunk, served.steps),
+      true);
   if (const auto* const no = std::get_if<Infeasible>(&made)) throw Error(first_line(no->reason));
   const auto& found = std::get<planner::ServicePlan>(made);
   served.chunk = found.chunk;

@@ -120,8 +120,9 @@ std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
   const planner::Service service =
       searched_service(by_policy, question_->request.objective, question_->best_chunk, steps);
   // Chunks and steps change little of which devices are best, and their search takes long.
-  auto made = setting.thorough ? planner::make_layered_plan(request, service)
-                               : planner::make_fitting_plan(request, service);
+  auto made = setting.refines    ? planner::make_layered_plan(request, service)
+              : setting.thorough ? planner::make_service_plan(request, service)
+                                 : planner::make_fitting_plan(request, service);
   if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
   auto& found = std::get<planner::ServicePlan>(made);
   return Contender{.plan = std::move(found.plan), .policy = setting.policy, .chunk = found.chunk};
