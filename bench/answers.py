@@ -55,7 +55,7 @@ QUESTIONS = [
 
 def ask(tandem, question, search):
     platform, model, flags = question
-    words = [tandem, "plan", "--platform", platform, "--model", model, *flags.split(), "--json", "--quiet"]
+    words = [tandem, "plan", "--platform", platform, "--model", model, *flags.split(), "--json"]
     if "--strategy" not in flags:
         words += search
     begin = time.monotonic()

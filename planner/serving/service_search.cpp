@@ -26,6 +26,7 @@ namespace tandem::planner {
 namespace {
 
 constexpr std::size_t kConsidered = 16;  // requests
+constexpr double kSavesSome = 1.0 - 1e-4;
 constexpr int kRoundsOfReading = 4;  // of chunk and steps, each for the other; two as a rule
 
 std::int64_t longest(std::span<const InferenceRequest> requests) {
@@ -72,7 +73,7 @@ class ReadingSearch {
     }
     const double as_made = service_->seconds(made_.plan, made_.chunk);
     std::optional<Plan> plan = reserving(chunk_, steps_);
-    if (!plan || as_made < seconds(chunk_, steps_) * kBetter) return std::move(made_);
+    if (!plan || as_made < seconds(chunk_, steps_) * kSavesSome) return std::move(made_);
     return {.plan = *std::move(plan), .chunk = chunk_};
   }
 

@@ -32,15 +32,16 @@ bool may_fly(const Request& request, const Policy& policy) {
 
 std::int64_t best_steps(std::int64_t usual, std::int64_t most, bool roughly,
                         const std::function<double(std::int64_t)>& seconds) {
-  std::int64_t best = std::min(usual, most);
-  double least = seconds(best);
+  const std::int64_t first = std::min(usual, most);
+  std::int64_t best = first;
+  double least = seconds(first);
   const std::vector<std::int64_t> all = roughly ? std::vector{most} : powers_first(most);
   for (const std::int64_t steps : all) {
     if (search_ended()) break;
-    if (steps == best) continue;
+    if (steps == first) continue;
     const double time = seconds(steps);
     const bool is_faster = time < least * kSavesEnoughTime;
-    const bool is_smaller = steps < best && best != usual && time * kSavesEnoughTime < least;
+    const bool is_smaller = steps < best && best != first && time * kSavesEnoughTime < least;
     if (!is_faster && !is_smaller) continue;
     best = steps;
     least = std::min(least, time);

@@ -27,7 +27,9 @@ TEST_CASE("planner/chunk: the best number of chunks of a pipeline by its closed 
         double least = seconds(0);
         for (std::int64_t chunk = 1; chunk <= rows; ++chunk)
           least = std::min(least, seconds(chunk));
-        CHECK(seconds(planner::best_chunk(rows, many, false, seconds)) <= least * 1.01);
+        // Of many requests 32 chunks are the most.
+        CHECK(seconds(planner::best_chunk(rows, many, false, seconds)) <=
+              least * (many ? 1.02 : 1.001));
       }
     }
   }
