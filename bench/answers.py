@@ -14,6 +14,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 # platform, model, flags
@@ -59,7 +60,8 @@ def ask(tandem, question, search):
     if "--strategy" not in flags:
         words += search
     begin = time.monotonic()
-    made = subprocess.run(words, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:  # an answer has predictions beside a plan that is written
+        made = subprocess.run([*words, f"--out={folder}/plan.json"], capture_output=True, text=True, check=False)
     row = {"platform": platform, "model": model, "flags": flags, "search_s": f"{time.monotonic() - begin:.1f}"}
     if made.returncode != 0:
         reason = (made.stderr or made.stdout).strip().splitlines() or ["no output"]
