@@ -121,7 +121,8 @@ Ask open_ask_of(const planner::Plan& plan, const ServedWorkload* served, const S
     request.token_ffn = planner::TokenFfn::automatic;
   if (ask.served) {
     ask.served->steps = 0;
-    ask.best_chunk = request.model.architecture().generates() && planner::serves(*served->policy, 0);
+    ask.best_chunk =
+        request.model.architecture().generates() && planner::serves(*served->policy, 0);
   } else {
     ask.prompt = {.best = !reads_whole(request)};
   }

@@ -37,8 +37,8 @@ struct Scene {
 [[nodiscard]] Ask ask_of(const planner::Plan& plan, const ServedWorkload* served,
                          const Scene& scene, planner::Evaluator evaluate);
 
-// Returns the same with all that `tandem plan` searches without a flag left open: collectives, tiles,
-// what travels for new tokens, stages, rounds, chunks and steps in flight.
+// Returns the same with all that `tandem plan` searches without a flag left open: collectives,
+// tiles, what travels for new tokens, stages, rounds, chunks and steps in flight.
 [[nodiscard]] Ask open_ask_of(const planner::Plan& plan, const ServedWorkload* served,
                               const Scene& scene, planner::Evaluator evaluate);
 

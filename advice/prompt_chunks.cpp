@@ -45,13 +45,12 @@ PromptPlan timed(Plan plan, Objective objective, std::int64_t chunk) {
 std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request,
                                                     const PromptReading& reading) {
   const std::vector<InferenceRequest> requests = one_of(request.workload);
-  planner::Service service{.requests = requests,
-                           .policy = policy(),
-                           .seconds =
-                               [&](const Plan& plan, std::int64_t chunk) {
-                                 return time_of(plan, request.objective, chunk);
-                               },
-                           .steps = reading.steps};
+  planner::Service service{
+      .requests = requests,
+      .policy = policy(),
+      .seconds = [&](const Plan& plan,
+                     std::int64_t chunk) { return time_of(plan, request.objective, chunk); },
+      .steps = reading.steps};
   if (!reading.best) service.chunk = reading.rows;
   auto made = planner::make_layered_plan(request, service);
   if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);

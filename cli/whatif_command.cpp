@@ -158,14 +158,15 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
           "a device twice, faster, with more memory or a faster disk, a link of more bandwidth or\n"
           "less latency. Of a plan for many requests, their mean time.",
       .positionals = {"plan.json"},
-      .flags = {{"evaluator", "E",
-                 "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
-                {"seconds", "S",
-                 "seconds in which the purchases that help most are searched as 'tandem plan' "
-                 "searches, chunks and steps in flight included; the others gain what is printed or "
-                 "more; 0: all to the end [10]"},
-                {"json", "", "print the answer as JSON"},
-                {"quiet", "", "no progress and no remarks"}}};
+      .flags = {
+          {"evaluator", "E",
+           "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
+          {"seconds", "S",
+           "seconds in which the purchases that help most are searched as 'tandem plan' "
+           "searches, chunks and steps in flight included; the others gain what is printed or "
+           "more; 0: all to the end [10]"},
+          {"json", "", "print the answer as JSON"},
+          {"quiet", "", "no progress and no remarks"}}};
   std::vector<Flag> more = predicted_workload_flags();
   std::ranges::move(type_bound_flags(), std::back_inserter(more));
   syntax.flags.insert(syntax.flags.end() - 2, more.begin(), more.end());

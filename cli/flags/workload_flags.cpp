@@ -13,9 +13,9 @@
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
-#include "planner/serving/service_search.hpp"
 #include "planner/serving/prefix_sharing.hpp"
 #include "planner/serving/request_capacity.hpp"
+#include "planner/serving/service_search.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {

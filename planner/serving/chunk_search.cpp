@@ -26,7 +26,8 @@ class ChunkSearch {
     std::vector<std::int64_t> counts;
     for (std::int64_t power = 1; power <= most; power *= 2) {
       counts.push_back(power);
-      if (!many_ && !roughly_ && power > 1 && power * 3 / 2 <= most) counts.push_back(power * 3 / 2);
+      if (!many_ && !roughly_ && power > 1 && power * 3 / 2 <= most)
+        counts.push_back(power * 3 / 2);
     }
     for (const std::int64_t count : counts) consider(count);
     if (roughly_) return chunk_of(best_count_);

@@ -88,9 +88,8 @@ class ReadingSearch {
   // Nothing if it does not fit.
   [[nodiscard]] std::optional<Plan> reserving(std::int64_t chunk, std::int64_t steps) const {
     const std::span<const InferenceRequest> requests = service_->requests;
-    const Capacity least = steps > 1
-                               ? least_capacity(requests, service_->policy, chunk, steps)
-                               : least_capacity(requests, chunk);
+    const Capacity least = steps > 1 ? least_capacity(requests, service_->policy, chunk, steps)
+                                     : least_capacity(requests, chunk);
     Plan plan = made_.plan;
     for (const Capacity& capacity : capacities(requests, service_->policy, chunk, steps, least)) {
       plan.capacity = capacity;
@@ -123,8 +122,8 @@ class ReadingSearch {
 
 ServiceClock analytic_clock(std::span<const InferenceRequest> requests, const Policy& policy,
                             Objective objective) {
-  const auto all = std::make_shared<const std::vector<InferenceRequest>>(requests.begin(),
-                                                                         requests.end());
+  const auto all =
+      std::make_shared<const std::vector<InferenceRequest>>(requests.begin(), requests.end());
   return [all, &policy, objective](const Plan& plan, std::int64_t chunk) {
     count_evaluation();
     RequestScheduler scheduler(
@@ -209,8 +208,8 @@ std::variant<ServicePlan, Infeasible> make_service_plan(const Request& request,
     return std::pair(made.chunk, made.plan.reserved().steps);
   };
   const auto first = point(std::get<ServicePlan>(fitting));
-  ServicePlan best = read_again(request, std::get<ServicePlan>(std::move(fitting)), service,
-                                roughly);
+  ServicePlan best =
+      read_again(request, std::get<ServicePlan>(std::move(fitting)), service, roughly);
   // Other shares may leave memory for more steps, or be better for those that were found.
   const auto consider = [&](std::int64_t steps) {
     if (search_ended() || best.plan.streams()) return;
@@ -220,8 +219,7 @@ std::variant<ServicePlan, Infeasible> make_service_plan(const Request& request,
     if (plan == nullptr || *plan == best.plan) return;
     ServicePlan other =
         read_again(request, {.plan = std::move(*plan), .chunk = best.chunk}, service, roughly);
-    if (service.seconds(other.plan, other.chunk) <
-        service.seconds(best.plan, best.chunk) * kBetter)
+    if (service.seconds(other.plan, other.chunk) < service.seconds(best.plan, best.chunk) * kBetter)
       best = std::move(other);
   };
   if (service.steps == 0 && may_fly(request, service.policy)) consider(kMostSteps);

@@ -43,17 +43,17 @@ struct ServicePlan {
 [[nodiscard]] std::variant<ServicePlan, Infeasible> make_fitting_plan(const Request& request,
                                                                       const Service& service);
 
-// Returns a plan with the chunk and the steps in flight, as far as they are not given, that take the
-// least time (chunk_search.hpp, steps_in_flight.hpp). Each is found for the other, again until
+// Returns a plan with the chunk and the steps in flight, as far as they are not given, that take
+// the least time (chunk_search.hpp, steps_in_flight.hpp). Each is found for the other, again until
 // neither saves time; roughly: each once, among fewer. If weights stream, prompts are read as by
 // make_fitting_plan. Throws Error as make_serving_plan does.
 [[nodiscard]] std::variant<ServicePlan, Infeasible> make_service_plan(const Request& request,
                                                                       const Service& service,
                                                                       bool roughly = false);
 
-// Returns the rows of a chunk that bring the first tokens of the first 16 of `requests` earliest, by
-// the analytic evaluator, within the plan's reserved memory and with at most `steps` in flight (0:
-// as many as it reserves); 0: whole prompts, as where weights stream.
+// Returns the rows of a chunk that bring the first tokens of the first 16 of `requests` earliest,
+// by the analytic evaluator, within the plan's reserved memory and with at most `steps` in flight
+// (0: as many as it reserves); 0: whole prompts, as where weights stream.
 [[nodiscard]] std::int64_t reserved_chunk(const Plan& plan,
                                           std::span<const InferenceRequest> requests,
                                           const Policy& policy, std::int64_t steps);

@@ -1,5 +1,5 @@
-// No chunk and no number of steps in flight that are named are better than what the search finds, of
-// one request and of many: on random small clusters, times by simulation.
+// No chunk and no number of steps in flight that are named are better than what the search finds,
+// of one request and of many: on random small clusters, times by simulation.
 
 #include <doctest/doctest.h>
 

@@ -307,7 +307,8 @@ TEST_CASE(
     doctest::test_suite("long")) {
   const bool is_longer = std::getenv("TANDEM_EXPLICIT_CASES") != nullptr;
   const char* const seed = std::getenv("TANDEM_EXPLICIT_SEED");
-  testing::RandomQuestions random(seed == nullptr ? 97U : static_cast<std::uint32_t>(std::atoi(seed)));
+  testing::RandomQuestions random(seed == nullptr ? 97U
+                                                  : static_cast<std::uint32_t>(std::atoi(seed)));
   testing::Sampled sampled(2, !is_longer);
   for (int i = 0; i < cases(2); ++i) {
     const Question question = random.question(i);

@@ -31,10 +31,11 @@ class RandomQuestions {
     const auto memory = [&] {
       return is_short ? kProgram + weights * random_.number(0.05, 0.6) : 4e9;
     };
-    planner::Request request{.model = transformer,
-                    .cluster = cluster(static_cast<std::size_t>(random_.integer(2, 4)), memory),
-                    .evaluate = sim::evaluate_fair,
-                    .workload = {}};
+    planner::Request request{
+        .model = transformer,
+        .cluster = cluster(static_cast<std::size_t>(random_.integer(2, 4)), memory),
+        .evaluate = sim::evaluate_fair,
+        .workload = {}};
     constexpr std::array<std::int64_t, 4> kPrompts{4, 24, 64, 150};
     constexpr std::array<std::int64_t, 4> kNew{1, 2, 4, 8};
     request.workload = {.prompt_tokens = kPrompts[static_cast<std::size_t>(random_.integer(0, 3))],
@@ -47,12 +48,13 @@ class RandomQuestions {
     return {.request = std::move(request), .prompt = {.best = true}};
   }
 
-  // The same of two to ten requests by a policy, at once or as they arrive, whose chunk is searched.
+  // The same of two to ten requests by a policy, at once or as they arrive, whose chunk is
+  // searched.
   study::Question of_many(int number) {
     study::Question one = question(number);
     constexpr std::array kPolicies{"continuous", "recurrent", "static"};
-    study::ServedWorkload served{
-        .policy = &planner::find_policy(kPolicies[static_cast<std::size_t>(random_.integer(0, 2))])};
+    study::ServedWorkload served{.policy = &planner::find_policy(
+                                     kPolicies[static_cast<std::size_t>(random_.integer(0, 2))])};
     const std::int64_t count = random_.integer(2, 10);
     const bool at_once = random_.integer(0, 1) == 0;
     double arrival_s = 0.0;

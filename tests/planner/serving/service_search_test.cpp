@@ -159,8 +159,8 @@ TEST_CASE("planner/service: steps of many requests are found by the objective") 
         const std::int64_t steps = *found.insert(plan.reserved().steps).first;
         for (std::int64_t others = 1; others <= 8; ++others) {
           CAPTURE(others);
-          const auto other = planner::make_serving_plan(request_for(speed), requests, policy, 0,
-                                                        others);
+          const auto other =
+              planner::make_serving_plan(request_for(speed), requests, policy, 0, others);
           REQUIRE(std::holds_alternative<planner::Plan>(other));
           CHECK(service.seconds(plan, 0) <=
                 service.seconds(std::get<planner::Plan>(other), 0) * (1.0 + 3e-4));

@@ -34,7 +34,8 @@ TEST_CASE("planner/steps in flight: none is faster, whatever the times are") {
   for (int again = 0; again < 500; ++again) {
     const auto most = std::uniform_int_distribution<std::size_t>(1, 16)(random);
     std::vector<double> seconds(most);
-    for (double& one : seconds) one = again % 5 == 0 && random() % 3 == 0 ? kInfinite : time(random);
+    for (double& one : seconds)
+      one = again % 5 == 0 && random() % 3 == 0 ? kInfinite : time(random);
     const auto usual = std::uniform_int_distribution<std::int64_t>(1, 16)(random);
     const std::int64_t steps = found(usual, seconds);
     REQUIRE(steps >= 1);
