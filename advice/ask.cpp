@@ -6,8 +6,8 @@
 
 #include "advice/first_line.hpp"
 #include "advice/one_strategy.hpp"
+#include "advice/searched_service.hpp"
 #include "model/base/error.hpp"
-#include "planner/serving/chunk_search.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::study {
@@ -49,21 +49,13 @@ double planned_seconds(const Ask& ask, const PlanClock& clock) {
     return clock(found.plan, &one);
   }
   ServedWorkload served = *ask.served;
-  std::optional<planner::Plan> plan;
-  const auto take = [&](auto made) {
-    if (const auto* const no = std::get_if<Infeasible>(&made)) throw Error(first_line(no->reason));
-    return std::get<0>(std::move(made));
-  };
-  if (ask.best_chunk) {
-    auto found = take(
-        planner::make_chunked_plan(ask.request, served.requests, *served.policy, served.steps));
-    served.chunk = found.chunk;
-    plan = std::move(found.plan);
-  } else {
-    plan = take(planner::make_plan_in_flight(ask.request, served.requests, *served.policy,
-                                             served.chunk, served.steps));
-  }
-  return clock(*plan, &served);
+  auto made = planner::make_service_plan(
+      ask.request, searched_service(served, ask.request.objective, ask.best_chunk, served.steps),
+      true);
+  if (const auto* const no = std::get_if<Infeasible>(&made)) throw Error(first_line(no->reason));
+  const auto& found = std::get<planner::ServicePlan>(made);
+  served.chunk = found.chunk;
+  return clock(found.plan, &served);
 }
 
 double searched_seconds(const Ask& ask, const PlanClock& clock, planner::SearchEffort& effort) {

@@ -97,11 +97,35 @@ Ask ask_of(const planner::Plan& plan, const ServedWorkload* served, const Scene&
   if (served == nullptr) return ask;
   if (is_one_in_chunks(*served)) {
     ask.request.capacity = {};  // reserved for the shares that the plan has now
-    ask.prompt.rows = served->chunk;
+    ask.prompt = {.rows = served->chunk, .steps = served->steps};
     return ask;
   }
   ask.served = *served;
   if (!planner::sharding_of(plan).splits_layers()) ask.served->steps = 0;
+  return ask;
+}
+
+Ask open_ask_of(const planner::Plan& plan, const ServedWorkload* served, const Scene& scene,
+                planner::Evaluator evaluate) {
+  Ask ask = ask_of(plan, served, scene, std::move(evaluate));
+  planner::Request& request = ask.request;
+  const planner::Sharding& sharding = planner::sharding_of(plan);
+  request.open_axes = {
+      .parts = true, .stages = true, .moves = true, .sums = true, .at_length = true, .tiles = true};
+  request.tiles.reset();
+  if (request.groups.empty()) {
+    request.allreduce.reset();
+    if (sharding.splits_layers()) request.rounds.reset();
+  }
+  if (sharding.shares_token_ffn() && request.workload.steps() > 1 && !ask.served)
+    request.token_ffn = planner::TokenFfn::automatic;
+  if (ask.served) {
+    ask.served->steps = 0;
+    ask.best_chunk =
+        request.model.architecture().generates() && planner::serves(*served->policy, 0);
+  } else {
+    ask.prompt = {.best = !reads_whole(request)};
+  }
   return ask;
 }
 

@@ -32,9 +32,14 @@ struct Scene {
 [[nodiscard]] planner::Request request_of(const planner::Plan& plan, const Scene& scene,
                                           planner::Evaluator evaluate);
 
-// Returns what asks for that request: for `served` by its policy and in its chunks (null: one
-// request, whose prompt is read whole). It has no flags.
+// Returns what asks for that request: for `served` by its policy, in its chunks and with its steps
+// in flight, if they were given (null: one request, whose prompt is read whole). It has no flags.
 [[nodiscard]] Ask ask_of(const planner::Plan& plan, const ServedWorkload* served,
                          const Scene& scene, planner::Evaluator evaluate);
+
+// Returns the same with all that `tandem plan` searches without a flag left open: collectives,
+// tiles, what travels for new tokens, stages, rounds, chunks and steps in flight.
+[[nodiscard]] Ask open_ask_of(const planner::Plan& plan, const ServedWorkload* served,
+                              const Scene& scene, planner::Evaluator evaluate);
 
 }  // namespace tandem::study

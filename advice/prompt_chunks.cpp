@@ -8,7 +8,6 @@
 #include "advice/first_line.hpp"
 #include "advice/least_bytes.hpp"
 #include "model/base/error.hpp"
-#include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/chunked_layers.hpp"
@@ -41,57 +40,23 @@ PromptPlan timed(Plan plan, Objective objective, std::int64_t chunk) {
   return {.plan = std::move(plan), .seconds = seconds, .chunk = chunk};
 }
 
-// Returns the plan of `request` in chunks that are found or given; nothing if whole prompts are
-// better. Throws Error as make_plan_in_flight does, also where the strategy reads prompts whole.
-std::variant<planner::ChunkedPlan, Infeasible> made_in_chunks(const Request& request,
-                                                              const PromptReading& reading) {
-  const std::vector<InferenceRequest> requests = one_of(request.workload);
-  if (reading.best) return planner::make_chunked_plan(request, requests, policy(), reading.steps);
-  auto made =
-      planner::make_plan_in_flight(request, requests, policy(), reading.rows, reading.steps);
-  if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
-  return planner::ChunkedPlan{.plan = std::get<Plan>(std::move(made)), .chunk = reading.rows};
-}
-
-// Returns the best plan with the prompt read so, in chunks. Throws as made_in_chunks does.
+// Returns the best plan with the prompt read so, in chunks. Throws Error as make_layered_plan does,
+// also where the strategy reads prompts whole.
 std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request,
                                                     const PromptReading& reading) {
-  std::optional<PromptPlan> best;
-  Infeasible none;
-  bool is_first = true;
-  for (const Request& one : planner::requests_in_chunks(request)) {
-    if (best && planner::search_ended()) break;
-    std::variant<planner::ChunkedPlan, Infeasible> made = Infeasible{};
-    try {
-      made = made_in_chunks(one, reading);
-    } catch (const Error&) {
-      if (is_first) throw;
-      continue;  // some shares are impossible
-    }
-    is_first = false;
-    if (auto* const no = std::get_if<Infeasible>(&made)) {
-      if (none.reason.empty()) none = std::move(*no);
-      continue;
-    }
-    auto& found = std::get<planner::ChunkedPlan>(made);
-    if (found.chunk == 0) continue;
-    found.plan.partition = request.partition;
-    PromptPlan other = timed(std::move(found.plan), request.objective, found.chunk);
-    if (!best || other.seconds < best->seconds * planner::kBetter) best = std::move(other);
-  }
-  if (!best) return none;
   const std::vector<InferenceRequest> requests = one_of(request.workload);
-  planner::ChunkedPlan moved =
-      planner::with_moved_layers(request, {.plan = best->plan, .chunk = best->chunk},
-                                 {.requests = requests,
-                                  .policy = policy(),
-                                  .chunk = reading.best ? 0 : reading.rows,
-                                  .steps = reading.steps,
-                                  .seconds = [&](const Plan& plan, std::int64_t chunk) {
-                                    return time_of(plan, request.objective, chunk);
-                                  }});
-  if (moved.plan == best->plan && moved.chunk == best->chunk) return *std::move(best);
-  return timed(std::move(moved.plan), request.objective, moved.chunk);
+  planner::Service service{
+      .requests = requests,
+      .policy = policy(),
+      .seconds = [&](const Plan& plan,
+                     std::int64_t chunk) { return time_of(plan, request.objective, chunk); },
+      .steps = reading.steps};
+  if (!reading.best) service.chunk = reading.rows;
+  auto made = planner::make_layered_plan(request, service);
+  if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
+  auto& found = std::get<planner::ServicePlan>(made);
+  if (found.chunk == 0) return Infeasible{"whole prompts take less time"};
+  return timed(std::move(found.plan), request.objective, found.chunk);
 }
 
 // Returns a plan that fits with the prompt read so, in chunks. Throws Error as make_serving_plan

@@ -26,7 +26,7 @@ namespace tandem::study {
 struct PromptReading {
   bool best = false;
   std::int64_t rows = 0;   // not read if `best`; 0: whole
-  std::int64_t steps = 0;  // chunks in flight; 0: as planner::make_plan_in_flight finds
+  std::int64_t steps = 0;  // chunks in flight; 0: as planner::best_steps finds
 };
 
 // A plan for one request.

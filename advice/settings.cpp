@@ -9,13 +9,13 @@
 #include "advice/least_bytes.hpp"
 #include "advice/prediction.hpp"
 #include "advice/prompt_chunks.hpp"
+#include "advice/searched_service.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/search/default_types.hpp"
 #include "planner/search/device_choice.hpp"
-#include "planner/serving/chunk_search.hpp"
+#include "planner/serving/chunked_layers.hpp"
 #include "planner/serving/service_objective.hpp"
-#include "planner/serving/serving_plan.hpp"
 #include "sim/replay/replay.hpp"
 
 namespace tandem::study {
@@ -115,21 +115,17 @@ std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
   }
   const ServedWorkload& served = *question_->served;
   const std::int64_t steps = setting.strategy->sharding.splits_layers() ? served.steps : 0;
-  if (question_->best_chunk) {
-    // Chunks change little of which devices are best, and their search takes long.
-    auto made = setting.thorough
-                    ? planner::make_chunked_plan(request, served.requests, *setting.policy, steps)
-                    : planner::make_fitting_plan(request, served.requests, *setting.policy, steps);
-    if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
-    auto& chunked = std::get<planner::ChunkedPlan>(made);
-    return Contender{
-        .plan = std::move(chunked.plan), .policy = setting.policy, .chunk = chunked.chunk};
-  }
-  auto made =
-      planner::make_plan_in_flight(request, served.requests, *setting.policy, served.chunk, steps);
+  ServedWorkload by_policy = served;
+  by_policy.policy = setting.policy;
+  const planner::Service service =
+      searched_service(by_policy, question_->request.objective, question_->best_chunk, steps);
+  // Chunks and steps change little of which devices are best, and their search takes long.
+  auto made = setting.refines    ? planner::make_layered_plan(request, service)
+              : setting.thorough ? planner::make_service_plan(request, service)
+                                 : planner::make_fitting_plan(request, service);
   if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
-  return Contender{
-      .plan = std::get<Plan>(std::move(made)), .policy = setting.policy, .chunk = served.chunk};
+  auto& found = std::get<planner::ServicePlan>(made);
+  return Contender{.plan = std::move(found.plan), .policy = setting.policy, .chunk = found.chunk};
 }
 
 void SearchWatch::planned(const Setting& setting, const Answer& answer) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -69,7 +70,7 @@ class Changes {
   // one. Throws Error with the reason if there is none. Scenes that differ only in names and in the
   // places of two devices share a plan.
   [[nodiscard]] double best(const Scene& scene) {
-    const double anew = known(scene);
+    const double anew = known(planned_, scene, [this](const Scene& one) { return planned(one); });
     const auto names = [](const Cluster& cluster) {
       std::vector<std::string> all;
       for (const Device& device : cluster.devices()) all.push_back(device.name);
@@ -80,6 +81,21 @@ class Changes {
     kept.cluster = scene.cluster;
     kept.profiles = scene.profiles;
     return std::min(anew, request_s_(kept, served_));
+  }
+
+  // Returns the time of the plan that is searched as `tandem plan` does; nothing if `effort` ended
+  // before, or if there is none.
+  [[nodiscard]] std::optional<double> searched(const Scene& scene, planner::SearchEffort& effort) {
+    const planner::AbandonScope given_up(effort);
+    try {
+      return known(searched_, scene, [&](const Scene& one) {
+        return searched_seconds(open_ask_of(*plan_, served_, one, plan_by_), request_s_, effort);
+      });
+    } catch (const planner::SearchAbandoned&) {
+    } catch (const Error&) {
+      // What was planned before stays.
+    }
+    return std::nullopt;
   }
 
   [[nodiscard]] Scene with_another(model::DeviceIndex like) const {
@@ -94,9 +110,12 @@ class Changes {
   }
 
  private:
-  [[nodiscard]] double known(const Scene& scene) {
+  using Known = std::vector<std::pair<Likeness, double>>;  // and the seconds
+
+  [[nodiscard]] static double known(Known& all, const Scene& scene,
+                                    const std::function<double(const Scene&)>& seconds) {
     const auto find = [&](const Scene& same) {
-      return std::ranges::find(planned_, likeness(same), &std::pair<Likeness, double>::first);
+      return std::ranges::find(all, likeness(same), &std::pair<Likeness, double>::first);
     };
     auto at = find(scene);
     // Chance meets devices by their places.
@@ -105,11 +124,11 @@ class Changes {
             ? 0
             : scene.cluster.size();
     for (model::DeviceIndex b = 1; b < moved; ++b) {
-      for (model::DeviceIndex a = 0; a < b && at == planned_.end(); ++a)
+      for (model::DeviceIndex a = 0; a < b && at == all.end(); ++a)
         at = find(exchanged(scene, a, b));
     }
-    if (at != planned_.end()) return at->second;
-    return planned_.emplace_back(likeness(scene), planned(scene)).second;
+    if (at != all.end()) return at->second;
+    return all.emplace_back(likeness(scene), seconds(scene)).second;
   }
 
   [[nodiscard]] double planned(const Scene& scene) const {
@@ -120,7 +139,8 @@ class Changes {
   const ServedWorkload* served_;  // null: one request
   PlanClock request_s_;
   planner::Evaluator plan_by_;
-  std::vector<std::pair<Likeness, double>> planned_;  // and the seconds
+  Known planned_;
+  Known searched_;
 };
 
 using Edit = std::function<Scene()>;
@@ -208,6 +228,35 @@ void add_link_changes(const Changes& changes, const planner::Plan& plan,
   }
 }
 
+// The fastest first, impossible ones last.
+bool is_faster_change(const WhatIfChange& a, const WhatIfChange& b) {
+  if (a.request_s && b.request_s) return *a.request_s < *b.request_s;
+  return a.request_s.has_value() && !b.request_s.has_value();
+}
+
+// Searches all that `tandem plan` does, without a change and then for the changes that gain most,
+// as far as `limits` allow. Returns the seconds without a change; infinite: not known.
+double search_changes(Changes& changes, std::vector<ChangedScene>& tasks,
+                      const planner::SearchEffort::Limits& limits, Progress& progress) {
+  planner::SearchEffort effort(limits);
+  effort.has_plan();
+  const std::optional<double> unchanged = changes.searched(changes.scene(), effort);
+  std::ranges::stable_sort(tasks, is_faster_change, &ChangedScene::change);
+  for (ChangedScene& task : tasks) {
+    WhatIfChange& change = task.change;
+    if (!effort.ended()) {
+      try {
+        const std::optional<double> found = changes.searched(task.edit(), effort);
+        if (found) change.request_s = std::min(*found, change.request_s.value_or(*found));
+      } catch (const Error&) {  // what cannot be is known by now
+      }
+    }
+    change.at_least = effort.ended();
+    progress.advance(1);
+  }
+  return unchanged.value_or(std::numeric_limits<double>::infinity());
+}
+
 }  // namespace
 
 std::string to_text(const WhatIfChange& change) {
@@ -266,14 +315,12 @@ void WhatIf::compare_with(double seconds) {
   for (WhatIfChange& change : changes) {
     if (change.request_s) change.request_s = std::min(*change.request_s, unchanged_s);
   }
-  std::ranges::stable_sort(changes, [](const WhatIfChange& a, const WhatIfChange& b) {
-    if (a.request_s && b.request_s) return *a.request_s < *b.request_s;
-    return a.request_s.has_value() && !b.request_s.has_value();
-  });
+  std::ranges::stable_sort(changes, is_faster_change);
 }
 
 WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress,
-               const ServedWorkload* served) {
+               const ServedWorkload* served,
+               const std::optional<planner::SearchEffort::Limits>& search) {
   if (evaluator == EvaluatorKind::analytic) model::check_analytic(plan.cluster);
   if (plan.sparse)
     throw Error(
@@ -285,7 +332,7 @@ WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& pro
   std::vector<ChangedScene> tasks;
   add_device_changes(changes, plan, tasks);
   add_link_changes(changes, plan, tasks);
-  progress.expect(tasks.size());
+  progress.expect(tasks.size() * (search ? 2 : 1));
   for (ChangedScene& task : tasks) {
     WhatIfChange& change = task.change;
     try {
@@ -293,9 +340,10 @@ WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& pro
     } catch (const Error& error) {
       change.obstacle = error.what();
     }
-    answer.changes.push_back(std::move(change));
     progress.advance(1);
   }
+  if (search) answer.compare_with(search_changes(changes, tasks, *search, progress));
+  for (ChangedScene& task : tasks) answer.changes.push_back(std::move(task.change));
   answer.compare_with(answer.unchanged_s);
   return answer;
 }

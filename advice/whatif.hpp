@@ -9,6 +9,7 @@
 #include "advice/ask.hpp"
 #include "advice/prediction.hpp"
 #include "advice/progress.hpp"
+#include "planner/partition/search_effort.hpp"
 #include "planner/plan/plan.hpp"
 
 namespace tandem::study {
@@ -21,6 +22,7 @@ struct WhatIfChange {
   // absent: impossible.
   std::optional<double> request_s{};
   std::string obstacle{};  // why it is impossible
+  bool at_least = false;   // whether the search for it did not end: `tandem plan` may find more
 };
 
 // Returns "'laptop' with twice the memory": in the words of `tandem whatif`.
@@ -41,13 +43,18 @@ struct WhatIf {
 // mean time of its requests from arrival to end, after each of these changes, one at a time:
 // a second device equal to one, on links of its own if that has such; a device with twice the
 // speed, the memory or the disk bandwidth; a link, or all links, with twice the bandwidth or half
-// the latency. Strategy, collectives, tiles and chunks stay the plan's; a composition for which a
-// change leaves no groups becomes auto. Shares, windows (if the plan streams weights) and rounds
-// (if it has several) are made anew as by `tandem plan`, or kept if that is faster; a second device
-// may stay idle. A second device joins the group of the first. Reports each finished change to
-// `progress`. Throws Error as the evaluators do.
+// the latency. Strategy, groups, types and the LM head stay the plan's; a second device joins the
+// group of the first, and may stay idle.
+// First each change is planned with the plan's collectives, tiles and chunks: shares, windows (if
+// the plan streams weights), rounds (if it has several) and steps in flight are made anew, or kept
+// if that is faster. A composition for which a change leaves no groups becomes auto.
+// With `search`, then all that `tandem plan` searches without a flag is searched within that limit
+// (open_ask_of): without a change first, then for the changes that gain most. The others, and those
+// that were cut, gain at least that.
+// Reports each finished change to `progress`. Throws Error as the evaluators do.
 [[nodiscard]] WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress,
-                             const ServedWorkload* served = nullptr);
+                             const ServedWorkload* served = nullptr,
+                             const std::optional<planner::SearchEffort::Limits>& search = {});
 
 // Returns the clock of that time, and what compares shares for it, as `tandem plan` does.
 [[nodiscard]] PlanClock request_clock(EvaluatorKind evaluator);

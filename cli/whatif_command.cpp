@@ -40,8 +40,10 @@ using study::WhatIfChange;
 
 // Less than this is no help worth a line.
 constexpr double kWorthSaying = 0.005;
-// Of the free changes, which search what flags leave open.
+// Of the free changes, which search what flags leave open, and of purchases, which do so, too.
 constexpr double kFreeSeconds = 30.0;
+constexpr double kBoughtSeconds = 10.0;
+constexpr double kMostSeconds = 1e6;
 
 using ServedRequests = std::optional<study::ServedWorkload>;
 
@@ -63,6 +65,7 @@ struct Row {
   std::string change;
   std::optional<double> seconds;
   std::string obstacle;
+  bool at_least = false;  // a search was cut
   double gain = 0.0;
 };
 
@@ -70,9 +73,9 @@ struct Row {
 std::vector<Row> rows_of(const Answered& answered) {
   std::vector<Row> rows;
   for (const study::FreeChange& change : answered.free.tried)
-    rows.push_back({change.what, change.seconds, change.obstacle});
+    rows.push_back({change.what, change.seconds, change.obstacle, change.at_least});
   for (const WhatIfChange& change : answered.bought.changes)
-    rows.push_back({to_text(change), change.request_s, change.obstacle});
+    rows.push_back({to_text(change), change.request_s, change.obstacle, change.at_least});
   for (Row& row : rows) {
     if (row.seconds) row.gain = 1.0 - *row.seconds / answered.bought.unchanged_s;
   }
@@ -97,6 +100,7 @@ Json to_json(const Answered& answered) {
     json["changes"].push_back({{"change", row.change},
                                {"request_s", possible ? Json(*row.seconds) : Json()},
                                {"gain_percent", possible ? Json(100.0 * row.gain) : Json()},
+                               {"at_least", row.at_least},
                                {"obstacle", possible ? Json() : Json(row.obstacle)}});
   }
   return json;
@@ -131,7 +135,9 @@ void print(const Answered& answered, std::ostream& out) {
     }
     const bool changes = std::abs(row.gain) >= 0.0005;
     table.add({row.change, to_text(model::Seconds{*row.seconds}),
-               changes ? (row.gain > 0.0 ? "" : "-") + percent(row.gain) : "-"});
+               changes ? (row.gain > 0.0 ? "" : "-") + percent(row.gain) +
+                             (row.at_least ? " or more" : "")
+                       : "-"});
   }
   table.print(out);
   if (impossible.empty()) return;
@@ -152,10 +158,15 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
           "a device twice, faster, with more memory or a faster disk, a link of more bandwidth or\n"
           "less latency. Of a plan for many requests, their mean time.",
       .positionals = {"plan.json"},
-      .flags = {{"evaluator", "E",
-                 "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
-                {"json", "", "print the answer as JSON"},
-                {"quiet", "", "no progress and no remarks"}}};
+      .flags = {
+          {"evaluator", "E",
+           "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
+          {"seconds", "S",
+           "seconds in which the purchases that help most are searched as 'tandem plan' "
+           "searches, chunks and steps in flight included; the others gain what is printed or "
+           "more; 0: all to the end [10]"},
+          {"json", "", "print the answer as JSON"},
+          {"quiet", "", "no progress and no remarks"}}};
   std::vector<Flag> more = predicted_workload_flags();
   std::ranges::move(type_bound_flags(), std::back_inserter(more));
   syntax.flags.insert(syntax.flags.end() - 2, more.begin(), more.end());
@@ -169,6 +180,9 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
   const planner::Plan& plan = file.plan;
   const ServedRequests served = predicted_workload(options, file, path);
   const TypeBound bound = type_bound_of(options, file);
+  const double seconds = options.number_or("seconds", kBoughtSeconds, 0.0, kMostSeconds);
+  planner::SearchEffort::Limits limits;
+  if (seconds > 0.0) limits.seconds = seconds;
   const bool quiet = options.has("quiet");
   const bool json = options.has("json");
   options.settle();
@@ -179,7 +193,7 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
   }
   ProgressLine progress("changes", !quiet && ::isatty(STDERR_FILENO) == 1);
   const study::ServedWorkload* const requests = served ? &*served : nullptr;
-  WhatIf bought = study::what_if(plan, evaluator, progress, requests);
+  WhatIf bought = study::what_if(plan, evaluator, progress, requests, limits);
   study::FreeChanges free = study::free_changes(
       {.ask = study::fixed_plan(plan, requests, study::planning_evaluator(evaluator)),
        .plan = &plan,

@@ -18,6 +18,8 @@ tandem_tests(
     planner/serving/kept_prefixes_test.cpp
     planner/serving/live_requests_test.cpp
     planner/serving/shared_prefixes_test.cpp
+    planner/serving/service_search_test.cpp
+    planner/serving/steps_in_flight_test.cpp
     planner/search/drop_search_test.cpp
     planner/partition/exact/division_test.cpp
     planner/collective/collective_test.cpp

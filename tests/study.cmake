@@ -4,6 +4,7 @@ tandem_tests(
     planner/planner_fixture.cpp
     study/allreduce_testbed_test.cpp
     advice/choice_explicit_test.cpp
+    advice/explicit_flight_test.cpp
     advice/explicit_values_test.cpp
     advice/choice_test.cpp
     advice/chunked_layers_test.cpp

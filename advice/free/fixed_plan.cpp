@@ -156,6 +156,8 @@ Ask fixed_plan(const Plan& plan, const ServedWorkload* served, const planner::Ev
   if (plan.release == model::ReleaseRule::late) ask.set("release", "late");
   const std::int64_t chunk = served == nullptr ? 0 : served->chunk;
   if (!reads_whole(request)) ask.set("chunk", chunk > 0 ? std::to_string(chunk) : "whole");
+  if (served != nullptr && served->steps > 0 && sharding.splits_layers())
+    ask.set("in-flight", std::to_string(served->steps));
   if (ask.served) ask.set("policy", std::string(served->policy->name));
   return ask;
 }

@@ -13,9 +13,9 @@
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/plain_text.hpp"
-#include "planner/serving/chunk_search.hpp"
 #include "planner/serving/prefix_sharing.hpp"
 #include "planner/serving/request_capacity.hpp"
+#include "planner/serving/service_search.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
@@ -168,8 +168,7 @@ std::vector<Flag> workload_flags() {
        "that a step has N rows in all; whole; auto: as predicted best [auto]"},
       {"in-flight", "N",
        "steps of different sequences, or chunks of a prompt, under way at once on a pipeline "
-       "[auto: one a stage, of one prompt's chunks as many as help, with policy recurrent one a "
-       "request]"}};
+       "[auto: as predicted best]"}};
 }
 
 std::vector<Flag> planned_workload_flags() {
@@ -252,8 +251,7 @@ void find_sharing(const Options& options, Served& served, const planner::Plan& p
 
 void find_chunk(Served& served, const planner::Plan& plan) {
   if (!served.best_chunk) return;
-  served.chunk = planner::best_chunk(plan, served.requests, *served.policy,
-                                     planner::Objective::ttft, served.steps);
+  served.chunk = planner::reserved_chunk(plan, served.requests, *served.policy, served.steps);
 }
 
 fs::path planned_file(const planner::PlannedService& planned, const fs::path& plan) {

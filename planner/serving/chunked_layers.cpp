@@ -1,11 +1,14 @@
 #include "planner/serving/chunked_layers.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "model/base/error.hpp"
+#include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
 #include "planner/search/moved_layers.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -40,8 +43,8 @@ bool equally_fast(const model::Cluster& cluster) {
 // The layers of one plan, and how far they have come.
 class LayerSearch {
  public:
-  LayerSearch(ChunkedPlan made, const ChunkReading& reading)
-      : reading_(&reading), best_(std::move(made)), seconds_(timed(best_)) {}
+  LayerSearch(ServicePlan made, const Service& service)
+      : service_(&service), best_(std::move(made)), seconds_(timed(best_)) {}
 
   // Moves layers until none saves time. Returns whether some did.
   bool move() {
@@ -62,7 +65,7 @@ class LayerSearch {
   }
 
   // Keeps `other` if it is faster; returns whether it is.
-  bool consider(ChunkedPlan other) {
+  bool consider(ServicePlan other) {
     const double seconds = timed(other);
     if (!(seconds < seconds_ * kSavesTime)) return false;
     seconds_ = seconds;
@@ -70,7 +73,7 @@ class LayerSearch {
     return true;
   }
 
-  [[nodiscard]] const ChunkedPlan& best() const { return best_; }
+  [[nodiscard]] const ServicePlan& best() const { return best_; }
 
  private:
   using Layers = std::vector<std::int64_t>;
@@ -83,8 +86,8 @@ class LayerSearch {
     return layers;
   }
 
-  [[nodiscard]] double timed(const ChunkedPlan& one) const {
-    return reading_->seconds(one.plan, one.chunk);
+  [[nodiscard]] double timed(const ServicePlan& one) const {
+    return service_->seconds(one.plan, one.chunk);
   }
 
   bool try_move(std::size_t from, std::size_t to) {
@@ -97,8 +100,8 @@ class LayerSearch {
     return moved && consider({.plan = *std::move(moved), .chunk = best_.chunk});
   }
 
-  const ChunkReading* reading_;
-  ChunkedPlan best_;
+  const Service* service_;
+  ServicePlan best_;
   double seconds_;
   std::set<Layers> tried_;  // in chunks as those of best_
 };
@@ -122,17 +125,47 @@ std::vector<Request> requests_in_chunks(const Request& request) {
   return all;
 }
 
-ChunkedPlan with_moved_layers(const Request& request, ChunkedPlan made,
-                              const ChunkReading& reading) {
+ServicePlan with_moved_layers(const Request& request, ServicePlan made, const Service& service) {
   if (!chooses_layers(request) || made.plan.streams() || has_rounds(made.plan) || search_ended())
     return made;
-  LayerSearch search(std::move(made), reading);
+  LayerSearch search(std::move(made), service);
   for (int again = 0; again < kReadings && search.move() && !search_ended(); ++again) {
-    auto other = read_again(request, search.best().plan, reading.requests, reading.policy,
-                            reading.chunk, reading.steps);
-    if (!other || !search.consider(*std::move(other))) break;
+    if (!search.consider(read_again(request, search.best(), service))) break;
   }
   return search.best();
+}
+
+std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
+                                                        const Service& service) {
+  std::optional<ServicePlan> best;
+  double least = kNever;
+  Infeasible none;
+  bool is_first = true;
+  const std::vector<Request> all = requests_in_chunks(request);
+  for (const Request& one : all) {
+    if (best && search_ended()) break;
+    std::variant<ServicePlan, Infeasible> made = Infeasible{};
+    try {
+      made = make_service_plan(one, service, all.size() > 1);
+    } catch (const Error&) {
+      if (is_first) throw;
+      continue;  // some shares are impossible
+    }
+    is_first = false;
+    if (auto* const no = std::get_if<Infeasible>(&made)) {
+      if (none.reason.empty()) none = std::move(*no);
+      continue;
+    }
+    auto& found = std::get<ServicePlan>(made);
+    found.plan.partition = request.partition;
+    const double seconds = service.seconds(found.plan, found.chunk);
+    if (best && seconds >= least * kBetter) continue;
+    least = seconds;
+    best = std::move(found);
+  }
+  if (!best) return none;
+  if (all.size() > 1) best = read_again(request, *std::move(best), service);
+  return with_moved_layers(request, *std::move(best), service);
 }
 
 }  // namespace tandem::planner

@@ -2,12 +2,10 @@
 
 // Which layers the stages of a pipeline have if its prompt is read in chunks.
 
-#include <cstdint>
-#include <functional>
-#include <span>
+#include <variant>
 #include <vector>
 
-#include "planner/serving/chunk_search.hpp"
+#include "planner/serving/service_search.hpp"
 
 namespace tandem::planner {
 
@@ -17,21 +15,16 @@ namespace tandem::planner {
 // all stages work at once, but layers for a whole prompt are many at the fastest device.
 [[nodiscard]] std::vector<Request> requests_in_chunks(const Request& request);
 
-// How a prompt is to be read, and what counts.
-struct ChunkReading {
-  std::span<const InferenceRequest> requests;  // one
-  const Policy& policy;
-  std::int64_t chunk = 0;  // rows; 0: as is best
-  std::int64_t steps = 0;  // in flight; 0: as make_plan_in_flight() finds
-  // Returns the seconds of the objective with the prompt in chunks of so many rows.
-  std::function<double(const Plan& plan, std::int64_t chunk)> seconds;
-};
-
 // Returns `made`, a plan of `request`, or a faster one with other numbers of layers: single layers
-// pass from stage to stage as long as that saves time, then chunks and steps in flight are found
+// pass from stage to stage as long as that saves time, then chunk and steps in flight are found
 // again. Its own answer if the request gives shares, or weights stream. Ends early with the best so
 // far (search_effort.hpp).
-[[nodiscard]] ChunkedPlan with_moved_layers(const Request& request, ChunkedPlan made,
-                                            const ChunkReading& reading);
+[[nodiscard]] ServicePlan with_moved_layers(const Request& request, ServicePlan made,
+                                            const Service& service);
+
+// Returns the fastest of make_service_plan(), roughly, for requests_in_chunks(), then read_again()
+// and with_moved_layers(). Throws Error as the first does for `request`.
+[[nodiscard]] std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
+                                                                      const Service& service);
 
 }  // namespace tandem::planner

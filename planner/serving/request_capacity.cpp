@@ -94,4 +94,19 @@ Capacity least_capacity(std::span<const InferenceRequest> requests, const Policy
           .steps = steps};
 }
 
+std::vector<Capacity> capacities(std::span<const InferenceRequest> requests, const Policy& policy,
+                                 std::int64_t chunk, std::int64_t steps, const Capacity& least) {
+  const std::int64_t reading = least_capacity(requests, chunk).rows;
+  std::vector<Capacity> all{wanted_capacity(requests, policy, chunk, steps)};
+  while (all.back() != least) {
+    const Capacity& last = all.back();
+    const std::int64_t sequences = std::max<std::int64_t>(1, last.sequences / 2);
+    all.push_back(larger(least, {.rows = step_rows(policy, reading, sequences, chunk),
+                                 .positions = last.positions / 2,
+                                 .sequences = sequences,
+                                 .steps = std::min(last.steps, sequences)}));
+  }
+  return all;
+}
+
 }  // namespace tandem::planner

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "planner/plan/capacity.hpp"
 #include "planner/plan/inference_request.hpp"
@@ -41,5 +42,11 @@ struct Policy;
 // most_in_flight(): the fewest sequences that fill as many steps.
 [[nodiscard]] Capacity least_capacity(std::span<const InferenceRequest> requests,
                                       const Policy& policy, std::int64_t chunk, std::int64_t steps);
+
+// Returns the capacities that are tried for `requests` with at most `steps` in flight, the largest
+// first: all that `policy` can use, half of it, a quarter and so on, and `least`.
+[[nodiscard]] std::vector<Capacity> capacities(std::span<const InferenceRequest> requests,
+                                               const Policy& policy, std::int64_t chunk,
+                                               std::int64_t steps, const Capacity& least);
 
 }  // namespace tandem::planner

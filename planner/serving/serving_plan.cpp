@@ -87,8 +87,6 @@ std::variant<Plan, Infeasible> make_serving_plan(Request request,
   const bool all_steps = steps > 1;  // those that are asked for, or none
   const Capacity least =
       all_steps ? least_capacity(requests, policy, chunk, steps) : least_capacity(requests, chunk);
-  const std::int64_t reading = least_capacity(requests, chunk).rows;
-  Capacity capacity = wanted_capacity(requests, policy, chunk, most);
   std::optional<Error> refused;
   const auto serves = [&](const std::variant<Plan, Infeasible>& answer) {
     const auto* const plan = std::get_if<Plan>(&answer);
@@ -101,12 +99,13 @@ std::variant<Plan, Infeasible> make_serving_plan(Request request,
     }
     return true;
   };
-  while (true) {
+  std::variant<Plan, Infeasible> answer = Infeasible{};
+  for (const Capacity& capacity : capacities(requests, policy, chunk, most, least)) {
     Request in_flight = request;
     in_flight.capacity = capacity;
     if (capacity.steps > 1) in_flight.window.blocks = 0;  // steps in flight load nothing
     if (capacity.steps > 1 && streams) in_flight.window = request.window;  // which is refused
-    std::variant<Plan, Infeasible> answer = make_plan(in_flight);
+    answer = make_plan(in_flight);
     if (serves(answer)) return answer;
     // The same number of sequences in one step, whose weights may stream. If each sequence has
     // steps of its own that serves one request; fewer requests in circulation with resident weights
@@ -117,19 +116,11 @@ std::variant<Plan, Infeasible> make_serving_plan(Request request,
       answer = make_plan(request);
       if (serves(answer)) return answer;
     }
-    if (capacity == least) {
-      if (refused) throw Error(*refused);
-      if (auto* const no = std::get_if<Infeasible>(&answer); no != nullptr && all_steps)
-        no->reason += fewer_in_flight(steps);
-      return answer;
-    }
-    const std::int64_t sequences = std::max<std::int64_t>(1, capacity.sequences / 2);
-    const Capacity half{.rows = step_rows(policy, reading, sequences, chunk),
-                        .positions = capacity.positions / 2,
-                        .sequences = sequences,
-                        .steps = std::min(capacity.steps, sequences)};
-    capacity = larger(least, half);
   }
+  if (refused) throw Error(*refused);
+  if (auto* const no = std::get_if<Infeasible>(&answer); no != nullptr && all_steps)
+    no->reason += fewer_in_flight(steps);
+  return answer;
 }
 
 Capacity serving_capacity(const Plan& plan, std::int64_t steps) {

@@ -1,0 +1,231 @@
+#include "planner/serving/service_search.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "model/base/error.hpp"
+#include "model/predict/analytic.hpp"
+#include "planner/memory/plan_storage.hpp"
+#include "planner/partition/exact/time_order.hpp"
+#include "planner/partition/search_effort.hpp"
+#include "planner/serving/chunk_search.hpp"
+#include "planner/serving/prefix_sharing.hpp"
+#include "planner/serving/request_results.hpp"
+#include "planner/serving/request_scheduler.hpp"
+#include "planner/serving/service_objective.hpp"
+#include "planner/serving/serving_plan.hpp"
+#include "planner/serving/steps_in_flight.hpp"
+#include "planner/strategy/common/graph_cache.hpp"
+#include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/stages.hpp"
+
+namespace tandem::planner {
+namespace {
+
+constexpr std::size_t kConsidered = 16;  // requests
+constexpr double kSavesSome = 1.0 - 1e-4;
+constexpr int kRoundsOfReading = 4;  // of chunk and steps, each for the other; two as a rule
+
+std::int64_t longest(std::span<const InferenceRequest> requests) {
+  std::int64_t rows = 1;
+  for (const InferenceRequest& request : requests) rows = std::max(rows, request.prompt_tokens);
+  return rows;
+}
+
+// Returns `steps` that are given or found, as far as there is work for them.
+std::int64_t at_most(std::int64_t steps, const Service& service, std::int64_t chunk) {
+  return std::min(steps, most_in_flight(service.requests, chunk));
+}
+
+// The chunk and the steps in flight of one plan's shares.
+class ReadingSearch {
+ public:
+  ReadingSearch(const Request& request, const Service& service, ServicePlan made, bool roughly)
+      : request_(&request),
+        service_(&service),
+        roughly_(roughly),
+        made_(std::move(made)),
+        chunks_(!service.chunk && !made_.plan.streams() &&
+                made_.plan.model.architecture().generates() && reads_chunks(made_.plan)),
+        flies_(service.steps == 0 && !made_.plan.streams() && !has_rounds(made_.plan) &&
+               may_fly(request, service.policy)) {}
+
+  ServicePlan find() {
+    if (!chunks_ && !flies_) return std::move(made_);
+    chunk_ = made_.chunk;
+    steps_ = std::max<std::int64_t>(1, made_.plan.reserved().steps);
+    const bool is_one = service_->requests.size() == 1;
+    const std::int64_t first = service_->steps > 0 ? service_->steps
+                               : is_one && flies_  ? kMostSteps
+                                                   : useful_steps(*request_, service_->policy);
+    if (chunks_) find_chunk(first);
+    const int rounds = roughly_ ? 1 : kRoundsOfReading;
+    for (int again = 0; flies_ && again < rounds && !search_ended(); ++again) {
+      const std::pair before(chunk_, steps_);
+      steps_ = best_steps(at_most(useful_steps(*request_, service_->policy), *service_, chunk_),
+                          at_most(kMostSteps, *service_, chunk_), roughly_,
+                          [&](std::int64_t steps) { return seconds(chunk_, steps); });
+      if (chunks_ && !roughly_) find_chunk(steps_);
+      if (before == std::pair(chunk_, steps_)) break;
+    }
+    const double as_made = service_->seconds(made_.plan, made_.chunk);
+    std::optional<Plan> plan = reserving(chunk_, steps_);
+    if (!plan || as_made < seconds(chunk_, steps_) * kSavesSome) return std::move(made_);
+    return {.plan = *std::move(plan), .chunk = chunk_};
+  }
+
+ private:
+  void find_chunk(std::int64_t steps) {
+    chunk_ = best_chunk(
+        longest(service_->requests), service_->requests.size() > 1, roughly_,
+        [&](std::int64_t chunk) { return seconds(chunk, at_most(steps, *service_, chunk)); });
+    steps_ = at_most(steps, *service_, chunk_);
+  }
+
+  // Nothing if it does not fit.
+  [[nodiscard]] std::optional<Plan> reserving(std::int64_t chunk, std::int64_t steps) const {
+    const std::span<const InferenceRequest> requests = service_->requests;
+    const Capacity least = steps > 1 ? least_capacity(requests, service_->policy, chunk, steps)
+                                     : least_capacity(requests, chunk);
+    Plan plan = made_.plan;
+    for (const Capacity& capacity : capacities(requests, service_->policy, chunk, steps, least)) {
+      plan.capacity = capacity;
+      plan = with_predicted_memory(std::move(plan));
+      if (fits(plan)) return plan;
+    }
+    return std::nullopt;
+  }
+
+  double seconds(std::int64_t chunk, std::int64_t steps) {
+    const auto [at, is_new] = times_.try_emplace(std::pair(chunk, steps), kNever);
+    if (!is_new) return at->second;
+    if (const std::optional<Plan> plan = reserving(chunk, steps))
+      at->second = service_->seconds(*plan, chunk);
+    return at->second;
+  }
+
+  const Request* request_;
+  const Service* service_;
+  bool roughly_;
+  ServicePlan made_;
+  bool chunks_;  // are searched
+  bool flies_;   // steps are searched
+  std::int64_t chunk_ = 0;
+  std::int64_t steps_ = 1;
+  std::map<std::pair<std::int64_t, std::int64_t>, double> times_{};  // by chunk and steps
+};
+
+}  // namespace
+
+ServiceClock analytic_clock(std::span<const InferenceRequest> requests, const Policy& policy,
+                            Objective objective) {
+  const auto all =
+      std::make_shared<const std::vector<InferenceRequest>>(requests.begin(), requests.end());
+  return [all, &policy, objective](const Plan& plan, std::int64_t chunk) {
+    count_evaluation();
+    RequestScheduler scheduler(
+        *all, policy,
+        {.chunk = chunk,
+         .capacity = plan.reserved(),
+         .shares_prefixes = states_prefixes(*all) && prefix_refusal(plan, *all).empty(),
+         .places = CachePlaces(plan)});
+    GraphCache graphs(plan);
+    model::RunRecorder recorder(plan.cluster, plan.master, false);
+    model::evaluate_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);
+    model::Result result;
+    fill_requests(*all, recorder.served(), result);
+    return service_time(result, objective);
+  };
+}
+
+std::int64_t reserved_chunk(const Plan& plan, std::span<const InferenceRequest> requests,
+                            const Policy& policy, std::int64_t steps) {
+  if (plan.streams() || !plan.model.architecture().generates()) return 0;
+  std::vector<InferenceRequest> first(
+      requests.begin(),
+      requests.begin() + static_cast<std::ptrdiff_t>(std::min(requests.size(), kConsidered)));
+  for (InferenceRequest& request : first)
+    request.new_tokens = std::min<std::int64_t>(1, request.new_tokens);
+  Plan within = plan;
+  within.capacity = serving_capacity(plan, steps);
+  const ServiceClock seconds = analytic_clock(first, policy, Objective::ttft);
+  return best_chunk(longest(first), first.size() > 1, false, [&](std::int64_t chunk) {
+    return least_capacity(requests, chunk).rows > within.capacity.rows ? kNever
+                                                                       : seconds(within, chunk);
+  });
+}
+
+std::variant<ServicePlan, Infeasible> make_fitting_plan(const Request& request,
+                                                        const Service& service) {
+  const auto plan_for = [&](const Request& one, std::int64_t chunk, std::int64_t steps) {
+    return make_serving_plan(one, service.requests, service.policy, chunk, steps);
+  };
+  if (service.chunk) {
+    std::variant<Plan, Infeasible> given = plan_for(request, *service.chunk, service.steps);
+    if (auto* const no = std::get_if<Infeasible>(&given)) return std::move(*no);
+    return ServicePlan{.plan = std::get<Plan>(std::move(given)), .chunk = *service.chunk};
+  }
+  // Whole prompts, and long chunks, may have fewer steps to do at once than are wanted.
+  std::variant<Plan, Infeasible> whole = plan_for(request, 0, at_most(service.steps, service, 0));
+  const auto* const plan = std::get_if<Plan>(&whole);
+  const bool may_stay = request.window.blocks.value_or(0) == 0;
+  if ((plan == nullptr || plan->streams()) && may_stay &&
+      request.model.architecture().generates()) {
+    Request resident = request;
+    resident.window = {.blocks = 0, .retain = {}};
+    std::optional<Plan> fitting;
+    const std::int64_t rows =
+        longest_fitting_step(longest(service.requests), [&](std::int64_t chunk) {
+          try {
+            std::variant<Plan, Infeasible> made =
+                plan_for(resident, chunk, at_most(service.steps, service, chunk));
+            auto* const found = std::get_if<Plan>(&made);
+            if (found != nullptr) fitting = std::move(*found);
+            return found != nullptr;
+          } catch (const Error&) {  // the strategy reads prompts whole
+            return false;
+          }
+        });
+    if (rows > 0) return ServicePlan{.plan = std::move(*fitting), .chunk = rows};
+  }
+  if (auto* const no = std::get_if<Infeasible>(&whole)) return std::move(*no);
+  return ServicePlan{.plan = std::get<Plan>(std::move(whole)), .chunk = 0};
+}
+
+ServicePlan read_again(const Request& request, ServicePlan made, const Service& service,
+                       bool roughly) {
+  return ReadingSearch(request, service, std::move(made), roughly).find();
+}
+
+std::variant<ServicePlan, Infeasible> make_service_plan(const Request& request,
+                                                        const Service& service, bool roughly) {
+  auto fitting = make_fitting_plan(request, service);
+  if (auto* const no = std::get_if<Infeasible>(&fitting)) return std::move(*no);
+  const auto point = [](const ServicePlan& made) {
+    return std::pair(made.chunk, made.plan.reserved().steps);
+  };
+  const auto first = point(std::get<ServicePlan>(fitting));
+  ServicePlan best =
+      read_again(request, std::get<ServicePlan>(std::move(fitting)), service, roughly);
+  // Other shares may leave memory for more steps, or be better for those that were found.
+  const auto consider = [&](std::int64_t steps) {
+    if (search_ended() || best.plan.streams()) return;
+    std::variant<Plan, Infeasible> made = make_serving_plan(
+        request, service.requests, service.policy, best.chunk, at_most(steps, service, best.chunk));
+    auto* const plan = std::get_if<Plan>(&made);
+    if (plan == nullptr || *plan == best.plan) return;
+    ServicePlan other =
+        read_again(request, {.plan = std::move(*plan), .chunk = best.chunk}, service, roughly);
+    if (service.seconds(other.plan, other.chunk) < service.seconds(best.plan, best.chunk) * kBetter)
+      best = std::move(other);
+  };
+  if (service.steps == 0 && may_fly(request, service.policy)) consider(kMostSteps);
+  if (point(best) != first) consider(best.plan.reserved().steps);
+  check_in_flight(service.requests, best.chunk, service.steps);
+  return best;
+}
+
+}  // namespace tandem::planner
