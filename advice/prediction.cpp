@@ -74,6 +74,11 @@ std::vector<double> records_of(const Plan& plan, planner::GenerationSteps& steps
   return bytes;
 }
 
+// Peak memory of the plan's own workload.
+std::vector<model::MemoryUse> one_request_memory(const Plan& plan) {
+  return planner::predicted_memory(plan, planner::extents_of(plan.workload.capacity()));
+}
+
 // A run with a timeline keeps a record of every task, which counts as its program's.
 void set_peak_memory(const Plan& plan, std::vector<model::MemoryUse> memory,
                      const std::vector<double>& timeline, model::RunRecorder& recorder) {
@@ -295,8 +300,7 @@ Prediction predict(const Plan& plan, const PredictionOptions& options) {
   planner::GenerationSteps generation(plan);
   ObservedSteps steps(generation, options.on_step);
   model::RunRecorder recorder(plan.cluster, plan.master, options.timeline);
-  set_peak_memory(plan,
-                  planner::predicted_memory(plan, planner::extents_of(plan.workload.capacity())),
+  set_peak_memory(plan, one_request_memory(plan),
                   options.timeline ? planner::timeline_bytes(plan, records_of(plan, generation))
                                    : std::vector<double>(),
                   recorder);
@@ -362,7 +366,7 @@ Result predict_served_fairly(const Plan& plan, const ServedWorkload& served) {
   return result;
 }
 
-Result predict_fairly(Plan plan, const ServedWorkload* served) {
+Result predict_fairly(Plan plan, const ServedWorkload* served, bool with_memory) {
   plan.cluster = model::without_variation(plan.cluster);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   Result result;
@@ -372,11 +376,13 @@ Result predict_fairly(Plan plan, const ServedWorkload* served) {
     sim::evaluate_fair_scheduled(plan.cluster, plan.cost_model(), *scheduler, graphs, recorder);
     planner::fill_requests(served->requests, recorder.served(), result);
     set_served_intervals(plan, served->requests, recorder.served(), {&result, 1}, result);
+    if (with_memory) set_peak_memory(plan, *served, false, recorder);
     result.devices = recorder.devices();
     return result;
   }
   planner::GenerationSteps steps(plan);
   sim::extend_fair(plan.cluster, plan.cost_model(), steps, recorder);
+  if (with_memory) set_peak_memory(plan, one_request_memory(plan), {}, recorder);
   result.metrics = recorder.metrics();
   result.devices = recorder.devices();
   model::set_only_request(result);

@@ -74,8 +74,9 @@ struct ServedWorkload {
 
 // What `predict` or, if `served` is not null, `predict_served` says of times, with intervals, to
 // 1e-9 and as if nothing varied (sim::extend_fair), and of what devices do; nothing else
-// is filled in.
-[[nodiscard]] model::Result predict_fairly(planner::Plan plan, const ServedWorkload* served);
+// is filled in. `with_memory`: with what both say of the devices' peak memory, too.
+[[nodiscard]] model::Result predict_fairly(planner::Plan plan, const ServedWorkload* served,
+                                           bool with_memory = false);
 
 // Throws Error, as a run would at its start, unless every device's budget has the memory that the
 // run needs: for the plan's own workload, or for `served` if it is not null, with or without a

@@ -1,4 +1,5 @@
-// tandem compare: holds predictions, replays and measurements of one plan against each other.
+// tandem compare: holds predictions, replays and measurements against each other, of one plan or
+// of several.
 
 #include <algorithm>
 #include <filesystem>
@@ -70,7 +71,7 @@ std::size_t reference_of(const Options& options, const std::vector<std::string>&
 
 std::vector<std::string> remarks_on(const std::vector<ComparedResult>& results,
                                     std::size_t reference) {
-  std::vector<std::string> remarks;
+  std::vector<std::string> remarks = unlike_plans(results);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (i == reference) continue;
     const ComparedResult& one = results[std::min(i, reference)];
@@ -129,7 +130,8 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
        .summary =
            "Results of one plan side by side: predictions, replays, measurements. A table of how\n"
            "they deviate from one of them, and with --out in DIR compare.csv, compare.png,\n"
-           "compare.svg and, if at least two name their traces, trace.json for ui.perfetto.dev.",
+           "compare.svg and, if at least two name their traces, trace.json for ui.perfetto.dev.\n"
+           "Predictions of several plans, or runs of several, have ratios to one of them instead.",
        .positionals = {"predicted.json", "run.json", "[more.json ...]"},
        .flags = {{"reference", "FILE",
                   "the result from which the others deviate [the first; of a prediction and one "

@@ -17,7 +17,8 @@ constexpr double kUsualSeconds = 10.0;
 
 planner::SearchEffort::Limits limits_of(const AskedPlan& asked) {
   const bool to_the_end = !asked.limits.seconds && !asked.limits.evaluations;
-  if (!asked.spent_s || (!asked.searched && to_the_end)) return {.seconds = kUsualSeconds};
+  // Some searches have no limits that could be given.
+  if (!asked.spent_s || (asked.fewest && to_the_end)) return {.seconds = kUsualSeconds};
   planner::SearchEffort::Limits limits = asked.limits;
   if (limits.seconds)
     limits.seconds = std::max(*limits.seconds - *asked.spent_s, *limits.seconds / 10.0);

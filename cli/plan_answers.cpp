@@ -1,7 +1,11 @@
 #include "cli/plan_answers.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -10,6 +14,7 @@
 #include "cli/flags/predicted_workload.hpp"
 #include "cli/flags/strategy_flags.hpp"
 #include "cli/views/interruption.hpp"
+#include "cli/views/line_log.hpp"
 #include "cli/views/progress_view.hpp"
 #include "model/base/error.hpp"
 #include "model/base/text_table.hpp"
@@ -32,6 +37,33 @@ std::vector<planner::PlanDecision> recorded(const std::vector<planner::Decision>
   }
   return all;
 }
+
+// While it lives, Ctrl-C ends the search with the best plan so far. Before there is one, it ends
+// the program: a step of the search on many devices takes seconds, and would be given up anyway.
+class SearchInterruption {
+ public:
+  // Sets what `question` calls after each planned setting, `line` included.
+  SearchInterruption(planner::SearchEffort& effort, BestSoFarLine& line, study::Question& question)
+      : interruption_([this, &effort](const std::string&) { end(effort); }, {},
+                      std::chrono::seconds(10)) {
+    question.progress = [this, &effort, &line](const study::BestSoFar& best) {
+      if (std::isfinite(best.seconds)) has_plan_ = true;
+      line.show(best, effort.seconds());
+    };
+  }
+
+ private:
+  void end(planner::SearchEffort& effort) const {
+    effort.interrupt();
+    if (has_plan_) return;
+    write_if_possible(STDERR_FILENO, "tandem: interrupted before a first plan was found\n",
+                      std::chrono::milliseconds(100));
+    _exit(1);
+  }
+
+  std::atomic<bool> has_plan_ = false;
+  Interruption interruption_;
+};
 
 }  // namespace
 
@@ -67,15 +99,13 @@ Answer answer_to(const Options& options, const planner::Request& request,
   planner::SearchEffort effort(limits);
   BestSoFarLine line(!options.has("quiet"));
   study::Question question{.request = request, .prompt = reading, .effort = &effort};
-  question.progress = [&](const study::BestSoFar& best) { line.show(best, effort.seconds()); };
   if (served) {
     question.served = for_prediction(*served);
     question.best_chunk = served->best_chunk;
   }
   std::variant<study::Contender, planner::Infeasible> made{planner::Infeasible{}};
   {
-    const Interruption interruption([&](const std::string&) { effort.interrupt(); }, {},
-                                    std::chrono::seconds(10));
+    const SearchInterruption interruption(effort, line, question);
     made = study::plan_strategy(question);
   }
   if (auto* const no = std::get_if<planner::Infeasible>(&made)) {
@@ -155,10 +185,8 @@ Answer answer_of_any(const Options& options, const planner::Request& request,
   study::Question question = question_of(options, request, std::move(formats), reading, served);
   question.replays = false;
   question.effort = &effort;
-  question.progress = [&](const study::BestSoFar& best) { line.show(best, effort.seconds()); };
   {
-    const Interruption interruption([&](const std::string&) { effort.interrupt(); }, {},
-                                    std::chrono::seconds(10));
+    const SearchInterruption interruption(effort, line, question);
     choice = study::choose(question);
   }
   if (choice->contenders.empty() && effort.interrupted())

@@ -200,7 +200,7 @@ std::optional<CapCost> cost_of_caps(const Options& options, const WantedPlan& qu
 [[noreturn]] void end_without_prediction(const Shown& show, const planner::Plan& plan,
                                          std::ostream& out) {
   if (show.table()) {
-    print_plan(plan, show.file.value_or(""), out);
+    print_plan(plan, reserved_memory(plan), show.file.value_or(""), out);
     out.flush();
   }
   std::cerr << "tandem plan: interrupted; the prediction of the plan is left out"

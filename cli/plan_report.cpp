@@ -73,6 +73,15 @@ planner::Request as_found(planner::Request request, const Found& found) {
   return request;
 }
 
+// What the prediction has of the devices, as `tandem simulate` prints it.
+std::vector<model::MemoryUse> peaks_of(const Found& found) {
+  std::vector<model::MemoryUse> peaks;
+  peaks.reserve(found.predicted.devices.size());
+  for (const model::DeviceMetrics& device : found.predicted.devices)
+    peaks.push_back(device.peak_memory);
+  return peaks.empty() ? reserved_memory(found.plan()) : peaks;
+}
+
 }  // namespace
 
 nlohmann::ordered_json summary_of(const Found& found, const planner::Request& request,
@@ -81,7 +90,7 @@ nlohmann::ordered_json summary_of(const Found& found, const planner::Request& re
   const std::optional<model::Ring> ring = ring_of(found);
   const std::optional<planner::RequestBound> bound = bound_of(found);
   const std::optional<Served>& served = found.served;
-  Json summary = summary_json(plan, show.file.value_or(""));
+  Json summary = summary_json(plan, peaks_of(found), show.file.value_or(""));
   if (plan.model.experts || plan.model.latent)
     add_experts(plan.model, plan.workload.prompt_tokens, summary);
   summary["choice"] = found.choice ? choice_json(*found.choice) : Json();
@@ -126,7 +135,7 @@ void print_tables(const Found& found, const planner::Request& request, const Sho
                     }},
                out);
   if (found.cap) out << cap_text(*found.cap) << '\n';
-  print_plan(plan, show.file.value_or(""), out);
+  print_plan(plan, peaks_of(found), show.file.value_or(""), out);
   if (found.choice) print_choice(*found.choice, out);
   print_predicted(predicted, out);
   if (found.few) out << '\n' << fewest_text(*found.few, request.cluster);

@@ -256,7 +256,7 @@ int plan_replicas(const Options& options, const WantedReplicas& wanted, study::Q
 int simulate_replicas(Options& options, const std::filesystem::path& folder, const Shown& show,
                       std::ostream& out) {
   options.refuse({"trace", "full", "seed", "repetitions", "schedule", "policy", "chunk",
-                  "in-flight", "prefix-cache", "goal", "figure"},
+                  "in-flight", "prefix-cache", "goal", "figure", "platform", "default"},
                  "with a folder of replicas, each of which is a plan; simulate that plan");
   const study::EvaluatorKind evaluator =
       options.choice_or("evaluator", "simgrid", {"simgrid", "analytic"}) == "analytic"

@@ -16,6 +16,7 @@
 #include "cli/files/replica_folder.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/file_roles.hpp"
+#include "cli/flags/moved_plan.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/predicted_workload.hpp"
@@ -173,7 +174,8 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
                 {"json", "", "print the result as JSON"},
                 {"schedule", "FILE", "replay the steps of a run of many requests, of its result"},
                 {"quiet", "", "print no table and no progress"}}};
-  for (const std::vector<Flag>& more : {predicted_workload_flags(), rate_flags()})
+  for (const std::vector<Flag>& more :
+       {moved_plan_flags(), predicted_workload_flags(), rate_flags()})
     syntax.flags.insert(syntax.flags.end() - 2, more.begin(), more.end());
   Options options(syntax, arguments);
   const Shown show = shown(options);
@@ -189,7 +191,11 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   if (!rates) options.refuse({"figure"}, "without '--goal', whose rates it shows");
   if (!rates && !show.file && !trace_path)
     options.refuse({"quiet"}, "but to leave no result; give '--out' or '--trace'");
-  const planner::PlanFile file = plan_argument(path);
+  if (options.has("platform"))
+    options.refuse({"schedule"},
+                   "with '--platform', as the steps are of a run of the plan as it is");
+  const planner::PlanFile planned = plan_argument(path);
+  const planner::PlanFile file = moved_plan(options, planned);
   const Plan& plan = file.plan;
   FileRoles files;
   files.reads("argument plan.json", path);
@@ -198,6 +204,8 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   if (show.file) files.writes("flag '--out'", *show.file);
   files.writes(options, "trace");
   for (const char* const flag : {"workload", "schedule"}) files.reads(options, flag);
+  if (const auto platform = options.text("platform"))
+    files.reads("flag '--platform'", find_platform(*platform));
   if (const auto stem = options.text("figure")) {
     for (const char* const end : {".csv", ".png", ".svg"})
       files.writes("flag '--figure'", *stem + end);
@@ -225,6 +233,7 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
       served ? study::predict_served(plan, *served, how) : study::predict(plan, how);
   Result& result = prediction.result;
   result.environment["tandem"] = version();
+  if (options.has("platform")) result.environment["planned_for"] = planned.plan.cluster.name();
   if (!outdated.empty()) result.environment["outdated_profiles"] = outdated;
   if (trace_path) {
     result.trace = path_from(*trace_path, show.file);

@@ -10,6 +10,7 @@
 #include "cli/flags/commands.hpp"
 #include "cli/flags/options.hpp"
 #include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/namesakes.hpp"
 #include "planner/strategy/common/sharding_text.hpp"
 
 namespace tandem::cli {
@@ -19,22 +20,31 @@ namespace {
 struct Column {
   std::string_view heading;
   std::string_view key;  // in JSON
-  std::string_view (*text)(const planner::Sharding& sharding);
+  std::string (*text)(const planner::Strategy& strategy);
 };
 
+template <auto kText>
+std::string of_sharding(const planner::Strategy& strategy) {
+  return std::string(kText(strategy.sharding));
+}
+
+std::string as_in_text(const planner::Strategy& strategy) {
+  return planner::namesakes_of(strategy.name);
+}
+
 constexpr std::array kColumns{
-    Column{"weights", "weights", planner::weights_text},
-    Column{"prompt rows", "prompt_rows", planner::prefill_text},
-    Column{"KV cache", "kv_cache", planner::cache_text},
-    Column{"new tokens", "new_tokens", planner::decode_text},
-    Column{"exchange of a layer", "layer_exchange", planner::exchange_text}};
+    Column{"weights", "weights", of_sharding<planner::weights_text>},
+    Column{"prompt rows", "prompt_rows", of_sharding<planner::prefill_text>},
+    Column{"KV cache", "kv_cache", of_sharding<planner::cache_text>},
+    Column{"new tokens", "new_tokens", of_sharding<planner::decode_text>},
+    Column{"exchange of a layer", "layer_exchange", of_sharding<planner::exchange_text>},
+    Column{"as in", "as_in", as_in_text}};
 
 void print_json(std::ostream& out) {
   auto rows = nlohmann::ordered_json::array();
   for (const planner::Strategy& strategy : planner::strategies()) {
     nlohmann::ordered_json row{{"name", strategy.name}};
-    for (const Column& column : kColumns)
-      row[std::string(column.key)] = column.text(strategy.sharding);
+    for (const Column& column : kColumns) row[std::string(column.key)] = column.text(strategy);
     rows.push_back(row);
   }
   out << rows.dump(2) << '\n';
@@ -47,7 +57,7 @@ void print_markdown(std::ostream& out) {
   for (std::size_t i = 0; i < kColumns.size(); ++i) out << "---|";
   for (const planner::Strategy& strategy : planner::strategies()) {
     out << "\n| `" << strategy.name << "` |";
-    for (const Column& column : kColumns) out << ' ' << column.text(strategy.sharding) << " |";
+    for (const Column& column : kColumns) out << ' ' << column.text(strategy) << " |";
   }
   out << '\n';
 }
@@ -58,7 +68,7 @@ void print_table(std::ostream& out) {
   for (const Column& column : kColumns) rows[0].emplace_back(column.heading);
   for (const planner::Strategy& strategy : planner::strategies()) {
     rows.push_back({strategy.name});
-    for (const Column& column : kColumns) rows.back().emplace_back(column.text(strategy.sharding));
+    for (const Column& column : kColumns) rows.back().emplace_back(column.text(strategy));
   }
   for (const std::vector<std::string>& row : rows) {
     for (std::size_t c = 0; c + 1 < row.size(); ++c) {
@@ -75,8 +85,10 @@ void print_table(std::ostream& out) {
 int strategies_command(const Arguments& arguments, std::ostream& out) {
   Options options(
       {.command = "strategies",
-       .summary = "Prints what each value of 'tandem plan --strategy' shards: weights, rows of a\n"
-                  "prompt, KV cache, who computes new tokens, and what a layer exchanges.",
+       .summary =
+           "Prints what each value of 'tandem plan --strategy' shards: weights, rows of a\n"
+           "prompt, KV cache, who computes new tokens, what a layer exchanges, and papers and\n"
+           "programs that it corresponds to.",
        .positionals = {},
        .flags = {{"json", "", "print the table as JSON"},
                  {"markdown", "", "print the table as Markdown"}}},

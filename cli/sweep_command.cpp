@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
+#include <iostream>
 #include <map>
 #include <ostream>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -19,6 +22,7 @@
 #include "cli/flags/commands.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
+#include "cli/flags/platform_flags.hpp"
 #include "cli/version.hpp"
 #include "cli/views/progress_view.hpp"
 #include "model/base/error.hpp"
@@ -27,6 +31,10 @@ namespace tandem::cli {
 namespace {
 
 constexpr std::chrono::seconds kSaveEvery{1};
+
+// Flags that set a field for all points.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kFieldFlags{
+    {{"platform", "platform"}, {"model", "model"}, {"chunk", "plan.chunk"}}};
 
 // The file of a sweep's table: what an earlier run has left, and what has been predicted since.
 class TableFile {
@@ -57,7 +65,10 @@ class TableFile {
 // What decides beside platform, model and the varied values.
 std::string common_settings(const Options& options, study::EvaluatorKind evaluator) {
   std::string common = std::string(version()) + '\n' + std::string(to_string(evaluator));
-  for (const std::string& setting : options.all("set")) common += "\nset " + setting;
+  for (const char* const flag : {"set", "default", "hosts", "chunk"}) {
+    for (const std::string& value : options.all(flag))
+      common += "\n" + std::string(flag) + " " + value;
+  }
   return common;
 }
 
@@ -73,8 +84,8 @@ std::string fields_help() {
 // One field is set once: by a flag of its own, by --set or by --vary.
 void check_fields(const Options& options, const study::Grid& grid) {
   std::map<std::string, std::string> by;  // column -> flag
-  for (const char* const flag : {"platform", "model"}) {
-    if (options.has(flag)) by[flag] = "flag '--" + std::string(flag) + "'";
+  for (const auto& [flag, field] : kFieldFlags) {
+    if (options.has(flag)) by[std::string(field)] = "flag '--" + std::string(flag) + "'";
   }
   const auto add = [&](const study::FieldUse& field, const std::string& flag) {
     const auto [place, is_new] = by.try_emplace(field.column(), flag);
@@ -89,8 +100,10 @@ void check_fields(const Options& options, const study::Grid& grid) {
 
 study::Setup base_setup(const Options& options) {
   study::Setup base;
-  base.platform = options.text_or("platform", "");
-  base.model = options.text_or("model", "");
+  for (const auto& [flag, field] : kFieldFlags) {
+    if (const auto text = options.text(flag))
+      study::find_field(std::string(field)).field->apply(base, "", {*text});
+  }
   for (const std::string& text : options.all("set")) {
     const study::Axis one = study::parse_axis(text);
     if (one.values.size() != 1)
@@ -123,7 +136,11 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
                  {"set", "FIELD=VALUE", "what else differs from the defaults; may be repeated",
                   true},
                  {"platform", "P", "platform file, or a name in scenarios/platforms"},
+                 kHostsFlag,
+                 kDefaultFlag,
                  {"model", "M", "model folder, GGUF file, config.json, or known name"},
+                 {"chunk", "N",
+                  "read prompts in chunks of N tokens, whole, or auto: as predicted best [whole]"},
                  {"evaluator", "E", "simgrid or analytic (nothing contends) [simgrid]"},
                  {"jobs", "N", "processes at once [the machine's cores]"},
                  {"out", "FILE", "CSV to write or go on with (required)"},
@@ -156,9 +173,14 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
   }
   files.writes("flag '--out'", path);
   files.check();
+  const sim::PlatformOptions reading = platform_options(options);
   options.settle();
   // Every point's scenario is made before the first is simulated: a wrong value costs no work.
-  study::Library library(scenarios());
+  study::Library library(scenarios(reading, [quiet](const sim::Platform& platform) {
+    for (const std::string& remark : platform_remarks(platform)) {
+      if (!quiet) std::cerr << "tandem sweep: " << remark << '\n';
+    }
+  }));
   for (std::size_t i = 0; i < sweep.grid.size(); ++i)
     static_cast<void>(library.request(sweep.grid.setup(sweep.base, i)));
   sweep.settings = study::settings_of(sweep, library, common_settings(options, evaluator));

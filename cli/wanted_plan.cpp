@@ -17,10 +17,12 @@
 #include "cli/flags/plan_workload.hpp"
 #include "cli/flags/platform_flags.hpp"
 #include "cli/flags/predicted_workload.hpp"
+#include "model/base/error.hpp"
 #include "model/predict/measured_disks.hpp"
 #include "planner/search/affordable_types.hpp"
 #include "planner/search/default_types.hpp"
 #include "planner/search/device_choice.hpp"
+#include "planner/strategy/common/namesakes.hpp"
 #include "planner/strategy/common/stages.hpp"
 #include "sim/replay/replay.hpp"
 
@@ -64,6 +66,10 @@ std::string wanted_strategy(const Options& options) {
   std::vector<std::string_view> known;
   for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
   known.push_back(kAutoStrategy);
+  const std::string name = options.text_or("strategy", "");
+  if (const std::string remedy = planner::namesake_remedy(name); !remedy.empty())
+    throw Error("flag '--strategy': '" + name + "', expected " + planner::strategy_names() +
+                " or auto" + remedy);
   return options.choice_or("strategy", kAutoStrategy, known);
 }
 
@@ -99,9 +105,8 @@ std::optional<Served> wanted_requests(const Options& options, const std::string&
 // Prints what is assumed of its hosts.
 sim::Platform read_scenario(const Options& options, const std::string& platform, bool quiet) {
   sim::Platform scenario = sim::read_platform(platform, platform_options(options, true));
-  for (const std::string& remark :
-       {defaults_remark(scenario), speed_remark(scenario.cluster), link_remark(scenario.cluster)}) {
-    if (!remark.empty() && !quiet) std::cerr << "tandem plan: " << remark << '\n';
+  for (const std::string& remark : platform_remarks(scenario)) {
+    if (!quiet) std::cerr << "tandem plan: " << remark << '\n';
   }
   return scenario;
 }

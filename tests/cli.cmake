@@ -29,6 +29,7 @@ tandem_tests(
     cli/format_loss_command_test.cpp
     cli/max_loss_command_test.cpp
     cli/manners_test.cpp
+    cli/moved_plan_command_test.cpp
     cli/memory_command_test.cpp
     cli/outdated_profiles_command_test.cpp
     cli/programs_test.cpp

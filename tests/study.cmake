@@ -36,6 +36,7 @@ tandem_tests(
     study/steady_state/schedule_graph_test.cpp
     study/steady_state/schedule_replay_test.cpp
     study/swap_test.cpp
+    advice/other_platform_test.cpp
     advice/whatif_test.cpp
     advice/equal_devices_test.cpp
     advice/search_pruning_test.cpp

@@ -10,7 +10,8 @@ namespace tandem::study {
 
 // Searches, within `limits` and until `all` is interrupted, for the best division of the question's
 // devices among replicas (advice/replica_search.hpp), whose requests go where the least work is.
-// Nothing where one plan is best. Its flags are those of `tandem plan` alone: replicas choose their
+// Impossible, with the reason, where no division has plans; nothing if none was found before the
+// search was cut. Its flags are those of `tandem plan` alone: replicas choose their
 // strategies.
 [[nodiscard]] std::optional<FreeChange> replicas_change(const Question& question,
                                                         const planner::SearchEffort::Limits& limits,

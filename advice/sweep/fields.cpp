@@ -44,6 +44,11 @@ planner::HeadPlacement head_placement(std::string_view text) {
   throw Error("field 'plan.head': '" + std::string(text) + "', expected master, split or auto");
 }
 
+PromptReading prompt_reading(const Value& value) {
+  const std::optional<std::int32_t> rows = count_or_auto(value, "whole", "plan.chunk");
+  return {.best = !rows.has_value(), .rows = rows.value_or(0)};
+}
+
 std::int32_t candidate_count(const Value& value) {
   if (value.text == "none") return 0;
   std::int32_t number = 0;
@@ -173,6 +178,9 @@ std::vector<Field> make_fields() {
                  throw Error("field 'plan.release': '" + v.text + "', expected early or late");
                s.release = v.text == "late" ? model::ReleaseRule::late : model::ReleaseRule::early;
              }),
+      of_run("plan.chunk", Unit::text,
+             "how a prompt is read: whole, in chunks of a number of tokens, auto [whole]",
+             [](Setup& s, const Value& v) { s.prompt = prompt_reading(v); }),
       of_run("plan.memory_limit", Unit::bytes, "no device may use more",
              [](Setup& s, const Value& v) { s.memory_limit = model::Bytes{v.number}; }),
   };

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "advice/prompt_chunks.hpp"
 #include "advice/scenario_source.hpp"
 #include "planner/search/search.hpp"
 
@@ -43,6 +44,7 @@ struct Setup {
   std::optional<model::WireFormat> wire{};
   planner::HeadPlacement head = planner::HeadPlacement::master;
   std::int32_t candidates = 0;
+  PromptReading prompt{};
 };
 
 struct Value {

@@ -4,7 +4,10 @@
 #include <array>
 #include <map>
 #include <utility>
+#include <variant>
 
+#include "advice/ask.hpp"
+#include "advice/prompt_chunks.hpp"
 #include "model/base/csv.hpp"
 #include "model/base/digest.hpp"
 #include "model/base/error.hpp"
@@ -35,28 +38,64 @@ std::string first_line_of(const std::string& text) {
   return line;
 }
 
-std::vector<std::string> predicted(const planner::Plan& plan, EvaluatorKind evaluator) {
+// What the table has of a prediction: metrics, devices and the steady verdict.
+model::Result whole_prompt(const planner::Plan& plan, EvaluatorKind evaluator) {
   planner::GenerationSteps steps(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   if (evaluator == EvaluatorKind::simgrid) {
     sim::replay_extrapolated(plan.cluster, plan.cost_model(), steps, recorder);
   } else {
-    model::check_analytic(plan.cluster);
     extrapolate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
   }
-  const model::Metrics metrics = recorder.metrics();
+  constexpr double kTolerance = 1e-9;  // as in `tandem simulate`
+  return {.metrics = recorder.metrics(),
+          .steady = recorder.steady(kTolerance),
+          .devices = recorder.devices()};
+}
+
+// A plan whose prompt is read in chunks of `chunk` rows; 0: whole.
+struct ReadPlan {
+  planner::Plan plan;
+  std::int64_t chunk = 0;
+};
+
+std::variant<ReadPlan, planner::Infeasible> plan_as_read(const planner::Request& request,
+                                                         const PromptReading& reading) {
+  const bool in_chunks = reading.rows > 0 && reading.rows < request.workload.prompt_tokens;
+  if (in_chunks && reads_whole(request))
+    throw Error("plan.chunk: " + std::to_string(reading.rows) +
+                ", but the prompt of this model, or with this strategy or window, is read whole");
+  if (reads_whole(request) || (!reading.best && !in_chunks)) {
+    auto answer = make_plan(request);
+    if (auto* const no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
+    return ReadPlan{.plan = std::get<planner::Plan>(std::move(answer))};
+  }
+  auto answer = plan_prompt(request, reading);
+  if (auto* const no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
+  auto& found = std::get<PromptPlan>(answer);
+  return ReadPlan{.plan = std::move(found.plan), .chunk = found.chunk};
+}
+
+std::vector<std::string> predicted(const ReadPlan& read, EvaluatorKind evaluator) {
+  const planner::Plan& plan = read.plan;
+  if (evaluator == EvaluatorKind::analytic) model::check_analytic(plan.cluster);
+  const model::Result result = read.chunk == 0
+                                   ? whole_prompt(plan, evaluator)
+                                   : predict_served(plan, one_in_chunks(plan.workload, read.chunk),
+                                                    {.evaluator = evaluator, .intervals = false})
+                                         .result;
+  const model::Metrics& metrics = result.metrics;
   const std::vector<double> latencies = metrics.token_latencies_s();
   double sent = 0.0;
   double loaded = 0.0;
   double peak = 0.0;
-  for (const model::DeviceMetrics& device : recorder.devices()) {
+  for (const model::DeviceMetrics& device : result.devices) {
     sent += device.bytes_sent;
     loaded += device.bytes_loaded;
   }
   for (const planner::DevicePlan& device : plan.devices)
     peak = std::max(peak, device.memory.total());
-  constexpr double kTolerance = 1e-9;  // as in `tandem simulate`
-  const auto steady = recorder.steady(kTolerance);
+  const auto& steady = result.steady;
   return {"ok",
           model::shortest_text(metrics.ttft_s),
           latencies.empty() ? "" : model::shortest_text(model::mean(latencies)),
@@ -101,10 +140,10 @@ std::string predicted_line(const Sweep& sweep, Library& library, std::size_t i) 
     request.evaluate = sweep.evaluator == EvaluatorKind::simgrid
                            ? planner::Evaluator(sim::evaluate_fair)
                            : planner::Evaluator(model::evaluate_analytic);
-    const auto answer = make_plan(request);
-    const auto* no = std::get_if<planner::Infeasible>(&answer);
+    const auto answer = plan_as_read(request, setup.prompt);
+    const auto* const no = std::get_if<planner::Infeasible>(&answer);
     result = no != nullptr ? failed("infeasible", no->reason)
-                           : predicted(std::get<planner::Plan>(answer), sweep.evaluator);
+                           : predicted(std::get<ReadPlan>(answer), sweep.evaluator);
   } catch (const Error& error) {
     result = failed("error", error.what());
   }

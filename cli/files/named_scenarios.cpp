@@ -14,10 +14,14 @@ namespace tandem::cli {
 
 namespace fs = std::filesystem;
 
-study::Scenarios scenarios() {
+study::Scenarios scenarios(const sim::PlatformOptions& reading,
+                           const std::function<void(const sim::Platform&)>& on_platform) {
   return {.platform =
-              [](const std::string& name) {
-                return sim::read_platform(find_platform(name).string()).cluster;
+              [reading, on_platform](const std::string& name) {
+                const sim::Platform platform =
+                    sim::read_platform(find_platform(name).string(), reading);
+                if (on_platform) on_platform(platform);
+                return platform.cluster;
               },
           .model = load_model,
           .paper =

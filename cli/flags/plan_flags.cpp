@@ -18,8 +18,8 @@
 #include "model/base/error.hpp"
 #include "model/base/word_list.hpp"
 #include "model/graph/candidates.hpp"
+#include "model/graph/memory.hpp"
 #include "model/predict/similar_profile.hpp"
-#include "model/predict/stated_profiles.hpp"
 #include "planner/strategy/common/stages.hpp"
 
 namespace tandem::cli {
@@ -176,6 +176,25 @@ std::vector<std::string> profile_files(const Options& options, const model::Clus
   return files;
 }
 
+DeviceProfile platform_profile(const model::Device& device,
+                               const std::map<std::string, std::string>& processors,
+                               const model::DeviceShare* share, std::string& remark) {
+  DeviceProfile profile = model::nominal_profile(device);
+  if (const auto named = processors.find(device.name); named != processors.end()) {
+    if (const auto reference = reference_processor(named->second)) {
+      profile = model::similar_profile(device, *reference);
+    } else {
+      remark = "device '" + device.name + "': no processor '" + named->second +
+               "' was measured by this project; its stated speeds are used";
+    }
+  }
+  profile.program_bytes = model::kProgramBytes;
+  // `tandem run` takes the number of threads from the profile.
+  if (share != nullptr && cores_of(*share) < share->cores)
+    profile.threads = static_cast<int>(cores_of(*share));
+  return profile;
+}
+
 std::vector<DeviceProfile> device_profiles(
     const Options& options, const model::Cluster& cluster,
     const std::map<std::string, std::string>& processors,
@@ -203,27 +222,17 @@ std::vector<DeviceProfile> device_profiles(
     throw Usage(
         "flag '--profile' for every device has no effect, as each has one of its own; "
         "leave it out");
-  std::vector<DeviceProfile> profiles = model::stated_profiles(cluster);
+  std::vector<DeviceProfile> profiles(own.size());
   for (std::size_t i = 0; i < own.size(); ++i) {
     const std::optional<ProfileFile>& file = own[i] ? own[i] : common;
-    const auto processor = processors.find(cluster.devices()[i].name);
-    if (!file && processor != processors.end()) {
-      if (const auto reference = reference_processor(processor->second)) {
-        const double program_bytes = profiles[i].program_bytes;
-        profiles[i] = model::similar_profile(cluster.devices()[i], *reference);
-        profiles[i].program_bytes = program_bytes;
-      } else if (!options.has("quiet")) {
-        std::cerr << "tandem plan: device '" << cluster.devices()[i].name << "': no processor '"
-                  << processor->second
-                  << "' was measured by this project; its stated speeds are used\n";
-      }
-    }
     const auto found = shares.find(cluster.devices()[i].name);
     const model::DeviceShare* const share = found == shares.end() ? nullptr : &found->second;
-    // `tandem run` takes the number of threads from the profile.
-    if (!file && share != nullptr && cores_of(*share) < share->cores)
-      profiles[i].threads = static_cast<int>(cores_of(*share));
-    if (!file) continue;
+    if (!file) {
+      std::string remark;
+      profiles[i] = platform_profile(cluster.devices()[i], processors, share, remark);
+      if (!remark.empty() && !options.has("quiet")) std::cerr << "tandem plan: " << remark << '\n';
+      continue;
+    }
     const double slowdown = cluster.devices()[i].slowdown;
     const bool emulated = slowdown != 1.0 || (!own[i] && own.size() > 1);
     profiles[i] = slowed(file_profile(*file, threads, emulated, share, slowdown != 1.0), slowdown);

@@ -35,13 +35,18 @@ struct WantedDevices {
 // as `tandem discover` writes it.
 [[nodiscard]] std::vector<std::string> profile_files(const Options& options,
                                                      const model::Cluster& cluster);
+// The profile that a platform alone gives `device`, within `share` (null: whole): that of a similar
+// processor if `processors`, by device, names one (cli/files/reference_processors.hpp), else
+// nominal, with the program's memory as stated. `remark` becomes what to say of an unknown one.
+[[nodiscard]] model::DeviceProfile platform_profile(
+    const model::Device& device, const std::map<std::string, std::string>& processors,
+    const model::DeviceShare* share, std::string& remark);
 // One a device from `--profile F` (every device) and `--profile NAME=F` (that one), made slower as
-// the scenario says; where none is given, that of a similar processor if `processors`, by device,
-// names one (cli/files/reference_processors.hpp), else nominal, with the program's memory as
-// stated. Of several numbers of threads `--threads`; without it the most that were measured, but
-// the fewest for a device that others share its machine with: one that is slowed down, or one of
-// several with the same profile. Devices with one of `shares` have profiles within it
-// (model/predict/device_share.hpp); computing of one that is emulated is slowed down instead.
+// the scenario says; where none is given, platform_profile(). Of several numbers of threads
+// `--threads`; without it the most that were measured, but the fewest for a device that others
+// share its machine with: one that is slowed down, or one of several with the same profile. Devices
+// with one of `shares` have profiles within it (model/predict/device_share.hpp); computing of one
+// that is emulated is slowed down instead.
 [[nodiscard]] std::vector<model::DeviceProfile> device_profiles(
     const Options& options, const model::Cluster& cluster,
     const std::map<std::string, std::string>& processors,

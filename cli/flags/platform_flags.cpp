@@ -26,13 +26,7 @@ sim::PlatformOptions platform_options(const Options& options, bool has_devices) 
     if (reading.hosts.empty())
       throw Usage("flag '--hosts': '" + *hosts + "' names no host; expected names or patterns");
   }
-  for (const std::string& text : options.all("default")) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos)
-      throw Usage("flag '--default': '" + text + "', expected NAME=VALUE, as memory=16GiB");
-    if (!reading.defaults.emplace(text.substr(0, equals), text.substr(equals + 1)).second)
-      throw Usage("flag '--default': '" + text + "' is a second value, expected one; remove one");
-  }
+  reading.defaults = platform_defaults(options);
   if (!has_devices) return reading;
   for (const std::string& text : options.all("share")) {
     const std::size_t equals = text.rfind('=');
@@ -49,6 +43,25 @@ sim::PlatformOptions platform_options(const Options& options, bool has_devices) 
   if (const auto master = options.text("master"); master && !reading.used.empty())
     reading.used.push_back(*master);
   return reading;
+}
+
+std::map<std::string, std::string> platform_defaults(const Options& options) {
+  std::map<std::string, std::string> defaults;
+  for (const std::string& text : options.all("default")) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos)
+      throw Usage("flag '--default': '" + text + "', expected NAME=VALUE, as memory=16GiB");
+    if (!defaults.emplace(text.substr(0, equals), text.substr(equals + 1)).second)
+      throw Usage("flag '--default': '" + text + "' is a second value, expected one; remove one");
+  }
+  return defaults;
+}
+
+std::vector<std::string> platform_remarks(const sim::Platform& platform) {
+  std::vector<std::string> remarks{defaults_remark(platform), speed_remark(platform.cluster),
+                                   link_remark(platform.cluster)};
+  std::erase(remarks, "");
+  return remarks;
 }
 
 std::string defaults_remark(const sim::Platform& platform) {

@@ -2,7 +2,9 @@
 
 // `--hosts`, `--default` and `--share`: how a platform file is read.
 
+#include <map>
 #include <string>
+#include <vector>
 
 #include "cli/flags/options.hpp"
 #include "model/cluster/cluster.hpp"
@@ -29,6 +31,13 @@ inline constexpr Flag kShareFlag{
 // Throws Usage for a malformed or repeated default or share, Error for a share out of range.
 [[nodiscard]] sim::PlatformOptions platform_options(const Options& options,
                                                     bool has_devices = false);
+
+// What `--default` says. Throws Usage for a malformed or repeated one.
+[[nodiscard]] std::map<std::string, std::string> platform_defaults(const Options& options);
+
+// Returns what to say of a platform that is read to predict with it: the three remarks below that
+// are not empty.
+[[nodiscard]] std::vector<std::string> platform_remarks(const sim::Platform& platform);
 
 // Returns one line on standard values that the file of `platform` does not state and on what was
 // ignored in it; empty if there are none.

@@ -52,6 +52,11 @@ std::string percent_text(const std::optional<double>& percent) {
   return text.append(model::fixed(*percent, 1)).append("%");
 }
 
+std::string ratio_text(const std::optional<double>& ratio) {
+  if (!ratio) return "-";
+  return "x " + model::fixed(*ratio, *ratio < 9.95 ? 2 : 1);
+}
+
 std::string label_of(const ComparedRow& row) {
   std::string text = row.metric;
   std::replace(text.begin(), text.end(), '_', ' ');
@@ -110,7 +115,7 @@ class ComparisonTable {
 
   void add(const ComparedRow& row) {
     std::vector<std::string> cells{label_of(row)};
-    if (is_pair()) {
+    if (is_pair(comparison_)) {
       for (const auto& value : row.values) cells.push_back(value_text(value, row.unit));
       cells.push_back(signed_text(comparison_.absolute(row, others_[0]), row.unit));
       cells.push_back(deviation(row, others_[0]));
@@ -130,19 +135,23 @@ class ComparisonTable {
  private:
   static std::vector<std::string> header(const Comparison& comparison) {
     std::vector<std::string> cells{""};
-    if (comparison.labels.size() == 2) {
+    if (is_pair(comparison)) {
       cells.insert(cells.end(), comparison.labels.begin(), comparison.labels.end());
       cells.insert(cells.end(), {"deviation", "percent"});
       return cells;
     }
     for (std::size_t i = 0; i < comparison.labels.size(); ++i) {
       cells.push_back(comparison.labels[i]);
-      if (i != comparison.reference) cells.emplace_back("percent");
+      if (i != comparison.reference)
+        cells.emplace_back(comparison.of_one_plan ? "percent" : "ratio");
     }
     return cells;
   }
-  [[nodiscard]] bool is_pair() const { return comparison_.labels.size() == 2; }
+  static bool is_pair(const Comparison& comparison) {
+    return comparison.labels.size() == 2 && comparison.of_one_plan;
+  }
   std::string deviation(const ComparedRow& row, std::size_t i) {
+    if (!comparison_.of_one_plan) return ratio_text(comparison_.ratio(row, i));
     std::string text = percent_text(comparison_.percent(row, i));
     if (!comparison_.absolute(row, i) || !comparison_.is_calculated(row, i)) return text;
     marks_ = true;
@@ -260,6 +269,11 @@ void print_comparison(const Comparison& comparison, std::ostream& out) {
   for (const ComparedRow* row : tasks) table.add(*row);
   table.print(out);
   out << '\n';
+  if (!comparison.of_one_plan) {
+    out << "ratios are to " << comparison.labels[comparison.reference]
+        << ": a time above x 1 is longer\n";
+    return;
+  }
   if (comparison.labels.size() > 2 || comparison.reference == 0)
     out << "deviations are from " << comparison.labels[comparison.reference] << '\n';
   if (table.marks())

@@ -256,7 +256,15 @@ std::string threads_text(const planner::Plan& plan) {
 
 }  // namespace
 
-void print_plan(const planner::Plan& plan, const std::string& path, std::ostream& out) {
+std::vector<model::MemoryUse> reserved_memory(const planner::Plan& plan) {
+  std::vector<model::MemoryUse> memory;
+  memory.reserve(plan.devices.size());
+  for (const planner::DevicePlan& device : plan.devices) memory.push_back(device.memory);
+  return memory;
+}
+
+void print_plan(const planner::Plan& plan, std::span<const model::MemoryUse> peaks,
+                const std::string& path, std::ostream& out) {
   out << path << (path.empty() ? "" : ": ") << plan.model.name << " on " << plan.cluster.name()
       << ", strategy " << plan.strategy
       << (plan.partition.empty() ? "" : ", partition " + plan.partition)
@@ -286,7 +294,7 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
   model::Table table(columns);
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;
-    const model::MemoryUse& memory = plan.devices[i].memory;
+    const model::MemoryUse& memory = peaks[i];
     const model::Device& device = plan.cluster.devices()[i];
     std::vector<std::string> row{device.name,
                                  share_text(share.layers),
@@ -336,7 +344,8 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
   }
 }
 
-Json summary_json(const planner::Plan& plan, const std::string& path) {
+Json summary_json(const planner::Plan& plan, std::span<const model::MemoryUse> peaks,
+                  const std::string& path) {
   Json json{{"plan", path},
             {"sha256", planner::plan_sha256(plan)},
             {"strategy", plan.strategy},
@@ -352,7 +361,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
             {"devices", Json::array()}};
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;
-    const model::MemoryUse& memory = plan.devices[i].memory;
+    const model::MemoryUse& memory = peaks[i];
     const int threads = plan.profiles[i].threads;
     json["devices"].push_back({{"name", plan.cluster.devices()[i].name},
                                {"layers", layers_json(share.layers)},

@@ -43,9 +43,9 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); 
 }  // namespace
 
 model::Result predicted_times(const planner::Plan& plan, const std::optional<Served>& served) {
-  if (!served) return study::predict_fairly(plan, nullptr);
+  if (!served) return study::predict_fairly(plan, nullptr, true);
   const study::ServedWorkload workload = for_prediction(*served);
-  return study::predict_fairly(plan, &workload);
+  return study::predict_fairly(plan, &workload, true);
 }
 
 void print_predicted(const model::Result& result, std::ostream& out) {

@@ -25,15 +25,19 @@ std::optional<std::string> setting(const Result& result, const std::string& key)
 
 constexpr std::size_t kShownDigits = 16;
 
-void check_pair(const ComparedResult& one, const ComparedResult& other) {
+// `of_one_origin`: all results, so that they may be of several plans.
+void check_pair(const ComparedResult& one, const ComparedResult& other, bool of_one_origin) {
   const auto plan = [](const Result& result) {
     return joined({result.plan.sha256.substr(0, kShownDigits), " (", result.plan.strategy, ", ",
                    result.plan.model, ")"});
   };
-  if (one.result.plan.sha256 != other.result.plan.sha256)
+  if (one.result.plan.sha256 != other.result.plan.sha256) {
+    if (of_one_origin) return;
     throw Error(joined({"results are of different plans: sha256 ", plan(one.result), " was ",
                         one.label, " and ", plan(other.result), " was ", other.label,
-                        "; simulate and run the same plan file"}));
+                        "; simulate and run the same plan file, or compare predictions of plans "
+                        "with predictions, and runs with runs"}));
+  }
   // Of many requests; a replayed schedule has no policy of its own.
   if (!setting(one.result, "policy") || !setting(other.result, "policy")) return;
   for (const char* const key : {"policy", "chunk", "in_flight", "prefix_cache"}) {
@@ -84,8 +88,8 @@ constexpr std::array<std::string_view, 9> kCounts{"announcement_bytes",
                                                   "pacing_late_max_s",
                                                   "pacing_late_mean_s",
                                                   "weights_sent_bytes"};
-constexpr std::array<std::string_view, 5> kHeldElsewhere{"chunk", "in_flight", "policy",
-                                                         "prefix_cache", "prompt_tokens"};
+constexpr std::array<std::string_view, 6> kHeldElsewhere{"chunk",  "in_flight",    "planned_for",
+                                                         "policy", "prefix_cache", "prompt_tokens"};
 constexpr std::array<std::string_view, 3> kRemarks{"extrapolated", "outdated_profiles",
                                                    "profile_threads"};
 // How a pace is kept: compared between results of one origin only.
@@ -114,6 +118,7 @@ std::string unlike_setting(const std::vector<const ComparedResult*>& group,
   std::string text;
   for (const ComparedResult* one : group) {
     const std::optional<std::string> value = setting(one->result, key);
+    if (!value && key.starts_with(kProfileOf)) continue;  // a plan without the device
     // What an emulation notes, a run on devices need not.
     const bool is_comparable =
         value || std::ranges::any_of(group, [&](const ComparedResult* other) {
@@ -199,9 +204,34 @@ void add_other_processors(const ComparedResult& prediction, const ComparedResult
 }  // namespace
 
 void check_comparable(const std::vector<ComparedResult>& results, std::size_t reference) {
+  const bool of_one_origin = std::ranges::all_of(results, [&](const ComparedResult& one) {
+    return one.result.origin == results.front().result.origin;
+  });
   for (std::size_t i = 0; i < results.size(); ++i)
     if (i != reference)
-      check_pair(results[std::min(i, reference)], results[std::max(i, reference)]);
+      check_pair(results[std::min(i, reference)], results[std::max(i, reference)], of_one_origin);
+}
+
+bool of_one_plan(const std::vector<ComparedResult>& results) {
+  return std::ranges::all_of(results, [&](const ComparedResult& one) {
+    return one.result.plan.sha256 == results.front().result.plan.sha256;
+  });
+}
+
+std::vector<std::string> unlike_plans(const std::vector<ComparedResult>& results) {
+  std::vector<std::string> lines;
+  if (of_one_plan(results)) return lines;
+  for (const ComparedResult& one : results) {
+    const ResultPlan& plan = one.result.plan;
+    std::string line =
+        joined({one.label, ": strategy ", plan.strategy, ", ", plan.model, " on ", plan.platform});
+    for (const std::string_view key : kHeldElsewhere) {
+      if (const auto value = setting(one.result, std::string(key)))
+        line += joined({", ", key, " ", *value});
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 std::map<std::string, RequestLengths> request_lengths(const Result& result) {

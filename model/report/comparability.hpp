@@ -17,9 +17,16 @@ struct ComparedResult {
   Result result{};
 };
 
-// Throws Error, naming what differs, unless all results are of the plan of `reference` and, where
-// both have a policy for many requests, were served by the same policy, chunk and steps in flight.
+// Throws Error, naming what differs, unless all results are of the plan of `reference`, or all of
+// one origin, and where those of one plan have a policy for many requests, it, the chunk and the
+// steps in flight are those of `reference`.
 void check_comparable(const std::vector<ComparedResult>& results, std::size_t reference);
+
+// Returns whether all results are of the same plan.
+[[nodiscard]] bool of_one_plan(const std::vector<ComparedResult>& results);
+
+// Describes the plan of each result in one line, unless all are of one.
+[[nodiscard]] std::vector<std::string> unlike_plans(const std::vector<ComparedResult>& results);
 
 // The lengths of a request, as the steps of a result had them.
 struct RequestLengths {

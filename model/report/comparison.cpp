@@ -280,6 +280,11 @@ std::optional<double> Comparison::percent(const ComparedRow& row, std::size_t i)
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
+std::optional<double> Comparison::ratio(const ComparedRow& row, std::size_t i) const {
+  if (!absolute(row, i) || *row.values.at(reference) == 0.0) return std::nullopt;
+  return *row.values.at(i) / *row.values.at(reference);
+}
+
 bool Comparison::is_calculated(const ComparedRow& row, std::size_t i) const {
   return !is_observed(row, origins.at(i)) && !is_observed(row, origins.at(reference));
 }
@@ -296,6 +301,7 @@ Comparison compare(const std::vector<ComparedResult>& results, std::size_t refer
   check_comparable(results, reference);
   Comparison comparison;
   comparison.reference = reference;
+  comparison.of_one_plan = of_one_plan(results);
   for (const ComparedResult& one : results) {
     comparison.labels.push_back(one.label);
     comparison.origins.push_back(one.result.origin);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Results of one plan side by side: one row a quantity, one value a result.
+// Results side by side, of one plan or of several: one row a quantity, one value a result.
 
 #include <cstddef>
 #include <optional>
@@ -36,6 +36,7 @@ struct Comparison {
   std::size_t reference = 0;            // the result from which the others deviate
   std::vector<ComparedRow> rows{};      // scopes in the order above
   std::vector<Verdict> verdicts{};      // by result; the reference's is empty
+  bool of_one_plan = true;  // else others differ from the reference, they do not deviate
 
   // The results but the reference, in their order.
   [[nodiscard]] std::vector<std::size_t> others() const;
@@ -43,6 +44,8 @@ struct Comparison {
   [[nodiscard]] std::optional<double> absolute(const ComparedRow& row, std::size_t i) const;
   // The same in percent of the reference's; 0 where both are 0, absent where only that is 0.
   [[nodiscard]] std::optional<double> percent(const ComparedRow& row, std::size_t i) const;
+  // Value of result `i` over the reference's; absent unless both are there and the latter is not 0.
+  [[nodiscard]] std::optional<double> ratio(const ComparedRow& row, std::size_t i) const;
   // Whether neither the value of result `i` nor the reference's is measured or counted: both are
   // sums over the same costs, so that a deviation tests the program and not the prediction. So are
   // a replay's times beside a prediction's, and of an emulation those of links and disks

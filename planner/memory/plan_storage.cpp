@@ -7,6 +7,7 @@
 #include "model/base/quantity_text.hpp"
 #include "model/report/trace.hpp"
 #include "planner/memory/session_memory.hpp"
+#include "planner/plan/long_work.hpp"
 #include "planner/strategy/common/graph_cache.hpp"
 #include "planner/strategy/common/head.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -115,8 +116,10 @@ std::vector<model::Batch> placed_batches(const Plan& plan, std::vector<model::Ba
 std::vector<model::TaskGraph> largest_graphs(const Plan& plan, const model::Extents& extents) {
   const Strategy& strategy = find_strategy(plan.strategy);
   std::vector<model::TaskGraph> graphs;
-  for (const model::Batch& batch : placed_batches(plan, largest_batches(plan, extents)))
+  for (const model::Batch& batch : placed_batches(plan, largest_batches(plan, extents))) {
+    between_long_work();
     graphs.push_back(strategy.lower(plan, batch));
+  }
   return graphs;
 }
 
@@ -124,6 +127,7 @@ std::vector<model::DeviceStorage> storage_of(const Plan& plan, const model::Exte
                                              const std::vector<model::TaskGraph>& graphs) {
   std::vector<model::DeviceStorage> storage(plan.devices.size());
   const auto add = [&](const model::TaskGraph& graph) {
+    between_long_work();
     const std::vector<model::DeviceStorage> more = model::storage_of(graph, storage.size());
     for (std::size_t d = 0; d < storage.size(); ++d) model::widen(storage[d], more[d]);
   };

@@ -217,9 +217,11 @@ std::string Budget::shortage(const std::vector<Share>& shares) const {
     lines += "device '" + plan_->cluster.devices()[d].name + "': lacks " + to_text(Bytes{lack}) +
              ": needs " + to_text(Bytes{memory.total()}) + " (weights " +
              to_text(Bytes{memory.weights}) + ", KV cache " + to_text(Bytes{memory.kv_cache}) +
-             ", activations " + to_text(Bytes{memory.activations}) + ", buffers " +
-             to_text(Bytes{memory.buffers}) + ", program " + to_text(Bytes{memory.program}) +
-             "), has " + to_text(Bytes{bytes(d)}) + "\n";
+             ", activations " + to_text(Bytes{memory.activations}) +
+             // Not counted where weights alone are too much.
+             (memory.buffers > 0.0 ? ", buffers " + to_text(Bytes{memory.buffers}) : "") +
+             ", program " + to_text(Bytes{memory.program}) + "), has " + to_text(Bytes{bytes(d)}) +
+             "\n";
   }
   if (!lines.empty() && needed > available) {
     lines += "the whole cluster lacks " + to_text(Bytes{needed - available}) + ": needs " +

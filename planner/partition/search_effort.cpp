@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "planner/plan/long_work.hpp"
+
 namespace tandem::planner {
 namespace {
 
@@ -44,9 +46,14 @@ EffortScope::EffortScope(SearchEffort& effort) : before_(std::exchange(current, 
 EffortScope::~EffortScope() { current = before_; }
 
 AbandonScope::AbandonScope(const SearchEffort& effort)
-    : before_(std::exchange(abandoned_with, &effort)) {}
+    : before_(std::exchange(abandoned_with, &effort)) {
+  exchange_long_work_hook(abandon_if_overdue);
+}
 
-AbandonScope::~AbandonScope() { abandoned_with = before_; }
+AbandonScope::~AbandonScope() {
+  abandoned_with = before_;
+  exchange_long_work_hook(before_ == nullptr ? nullptr : abandon_if_overdue);
+}
 
 void abandon_if_overdue() {
   if (abandoned_with != nullptr && abandoned_with->is_overdue()) throw SearchAbandoned{};

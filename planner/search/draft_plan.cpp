@@ -65,20 +65,23 @@ double beyond_shares(const Plan& plan, std::size_t d, const model::MemoryUse& us
          (use.weights - weight_bytes(plan.model, device.share, device.window));
 }
 
-// Returns that, by device, if every device takes part in everything: approximately what any shares
-// need. Shares are searched within it, before they have graphs.
-std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int32_t rounds,
-                                   const Groups& groups) {
+// Equal shares of all devices that take part in everything.
+Shares equal_shares(const Plan& plan, const Strategy& strategy, std::int32_t rounds,
+                    const Groups& groups) {
   const std::vector<double> equal(plan.profiles.size(), 1.0);
-  const std::vector<model::Share> shares =
-      !groups.empty()                  ? even_group_shares(plan, groups)
-      : strategy.sharding.replicates() ? uniform_shares(plan, strategy)
-      : strategy.sharding.splits_layers()
-          ? layer_shares(plan.model, stage_order(plan), plan.master,
-                         proportional_shares(equal, plan.model.layers), rounds)
-          : to_shares(plan.model, plan.master,
-                      strategy.sharding.splits_heads() ? proportional_split(plan.model, equal)
-                                                       : master_alone(plan));
+  if (!groups.empty()) return even_group_shares(plan, groups);
+  if (strategy.sharding.replicates()) return uniform_shares(plan, strategy);
+  if (strategy.sharding.splits_layers())
+    return layer_shares(plan.model, stage_order(plan), plan.master,
+                        proportional_shares(equal, plan.model.layers), rounds);
+  return to_shares(plan.model, plan.master,
+                   strategy.sharding.splits_heads() ? proportional_split(plan.model, equal)
+                                                    : master_alone(plan));
+}
+
+// Returns that, by device, with such `shares`: approximately what any shares need. Shares are
+// searched within it, before they have graphs.
+std::vector<double> exchange_bytes(Plan plan, const Shares& shares) {
   plan.devices.clear();
   for (const model::Share& share : shares) plan.devices.push_back({.share = share, .memory = {}});
   std::vector<double> bytes;
@@ -105,7 +108,9 @@ class PlanSearch {
     // Of any other shares some device's is larger than of equal ones.
     if (std::string no = too_large(uniform_shares(outline_, *strategy_)); !no.empty())
       return Infeasible{std::move(no)};
-    exchange_ = exchange_bytes(outline_, *strategy_, request_->rounds.value_or(1), groups_);
+    const Shares equal = equal_shares(outline_, *strategy_, request_->rounds.value_or(1), groups_);
+    if (std::string no = far_too_large(equal); !no.empty()) return Infeasible{std::move(no)};
+    exchange_ = exchange_bytes(outline_, equal);
     const std::optional<std::int32_t> blocks = request_->window.blocks;
     bool streams = blocks.value_or(0) > 0;
     if (streams && !strategy_->sharding.may_stream()) {
@@ -123,6 +128,34 @@ class PlanSearch {
   }
 
  private:
+  // Why no shares fit, even without memory for messages, by bytes of weights alone and without a
+  // graph; empty: some may, or weights may stream.
+  [[nodiscard]] std::string far_too_large(const Shares& equal) const {
+    const std::optional<std::int32_t> blocks = request_->window.blocks;
+    const bool has_disk = std::ranges::any_of(
+        outline_.cluster.devices(),
+        [](const model::Device& device) { return device.disk_bandwidth.value() > 0.0; });
+    const bool may_stream = strategy_->sharding.may_stream() && blocks != 0;
+    if (may_stream && (blocks || has_disk)) return {};
+    const Budget bare(outline_, std::vector<double>(equal.size(), 0.0), {});
+    const bool is_fixed = strategy_->sharding.is_local() ||
+                          (strategy_->sharding.replicates() && !outline_.gather_weights);
+    if (bare.may_fit() && !(is_fixed && holds_too_much(bare, equal))) return {};
+    const std::string lacks = bare.shortage(equal);
+    if (lacks.empty()) return {};
+    return lacks + (may_stream ? least_text({}) : "") + kMoreMemory;
+  }
+
+  // Returns whether a device's weights and program alone exceed its memory.
+  [[nodiscard]] bool holds_too_much(const Budget& budget, const Shares& shares) const {
+    for (std::size_t d = 0; d < shares.size(); ++d) {
+      const double weights = weight_bytes(outline_.model, shares[d], Window{});
+      if (weights > 0.0 && weights + outline_.profiles[d].program_bytes > budget.bytes(d))
+        return true;
+    }
+    return false;
+  }
+
   // Tries the shares that fit beside `windows`; returns whether there might be more, or faster
   // ones, with fewer weights in memory.
   bool try_windows(const std::vector<Window>& windows) {

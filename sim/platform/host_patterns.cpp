@@ -32,7 +32,7 @@ std::string for_fnmatch(const std::string& pattern) {
       names, [](const std::string& name) { return name.find(',') != std::string::npos; });
   throw Error(source + ": '" + model::one_line(pattern, 60) + "' of " + chosen.flag +
               " is no host, expected some of its " + std::to_string(names.size()) + ": " + known +
-              (names.size() > kNamed ? ", ..." : "") + "; correct it" +
+              (names.size() > kNamed ? ", ..." : "") + "; " + chosen.remedy +
               (with_comma == names.end() ? ""
                : chosen.flag == "--hosts"
                    ? " (commas part names: write ? for one in a name, as in " +

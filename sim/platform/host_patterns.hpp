@@ -11,6 +11,7 @@ namespace tandem::sim {
 struct HostPatterns {
   std::vector<std::string> patterns{};  // none: every host
   std::string flag = "--hosts";         // that gives them
+  std::string remedy = "correct it";    // for one that is no host
 };
 
 // Returns the positions in `names`, ascending, of the hosts that `chosen` names. A pattern that is

@@ -118,7 +118,8 @@ Platform read_platform(const std::string& path, const PlatformOptions& options) 
       shares.clear();
       parts = read_flat(document, profiles, assumed, seen,
                         options.hosts.empty() ? HostPatterns{.patterns = options.used,
-                                                             .flag = "--devices or --master"}
+                                                             .flag = options.used_by,
+                                                             .remedy = options.used_remedy}
                                               : HostPatterns{.patterns = options.hosts});
     }
     model::Cluster cluster = [&] {

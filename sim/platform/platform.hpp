@@ -30,6 +30,9 @@ struct PlatformOptions {
   // Hosts that the caller will use, as `hosts`: of a platform that SimGrid flattens, only routes
   // between these are read if `hosts` is empty.
   std::vector<std::string> used{};
+  // Where these come from, and what to do about one that the file lacks, for the error.
+  std::string used_by = "--devices or --master";
+  std::string used_remedy = "correct it";
   // Values for devices whose file states none: memory, memory_bandwidth, disk_bandwidth.
   std::map<std::string, std::string> defaults{};
   // Shares of devices (model/predict/device_share.hpp), instead of the file's.

@@ -161,6 +161,19 @@ TEST_CASE("cli/free changes: many requests hear of replicas, and of who sees the
   CHECK(made.at("replicas").size() > 1);
 }
 
+TEST_CASE("cli/free changes: a search to the end tries all of them") {
+  const Kitchen bench;
+  for (const char* const more : {"--strategy tensor", "--strategy auto",
+                                 "--strategy auto --samples 2 --objective throughput"}) {
+    CAPTURE(more);
+    const Json plan = planned(bench, words_of("plan --platform pair.xml --model tiny.json "
+                                              "--prompt-tokens 5 --new-tokens 4 --seconds 0 " +
+                                              std::string(more)));
+    CHECK(plan.at("free_changes").at("not_tried").empty());
+    CHECK_FALSE(plan.at("free_changes").at("changes").empty());
+  }
+}
+
 TEST_CASE("cli/free changes: of a plan file, with what makes the plan anew") {
   const Kitchen bench;
   const std::string base =

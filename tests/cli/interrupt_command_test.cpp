@@ -147,6 +147,31 @@ TEST_CASE("cli/interrupt: what ends the search for free changes leaves the answe
   CHECK(said.find("\npredicted: ") != std::string::npos);
 }
 
+TEST_CASE("cli/interrupt: before the first plan there is nothing to wait for") {
+  const Kitchen bench;
+  // A plan of all 64 devices takes seconds; SIGTERM (bit 14) is blocked while it is made.
+  const std::string said =
+      bench
+          .shell(R"("$TANDEM" plan --platform a100-8x8 --model llama-3.1-405b --dtype q8_0 \
+  --strategy galaxy --seconds 0 >answer 2>&1 &
+pid=$!
+tries=0
+while [ $tries -lt 1200 ]; do
+  blocked=$(sed -n 's/^SigBlk:[[:space:]]*/0x/p' /proc/$pid/status 2>/dev/null)
+  [ -z "$blocked" ] && break
+  [ $((blocked & 0x4000)) -ne 0 ] && break
+  tries=$((tries + 1))
+  sleep 0.05
+done
+kill -TERM $pid
+wait $pid
+echo "code $?"
+cat answer
+)")
+          .out;
+  CHECK(said == "code 1\ntandem: interrupted before a first plan was found\n");
+}
+
 // Thousands of requests take long to predict.
 TEST_CASE("cli/interrupt: what ends the prediction of a plan leaves the plan") {
   const Kitchen bench;

@@ -63,6 +63,25 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("cli/chunk: plan and simulate have the same memory of each device") {
+  const Chunks bench;
+  for (const Words& more : {Words{"--chunk", "5"}, Words{"--chunk", "whole"},
+                            Words{"--samples", "3", "--chunk", "4"}}) {
+    for (const std::string strategy : {"pipeline", "tensor"}) {
+      CAPTURE(strategy);
+      Words words = bench.plan_words({"--strategy", strategy, "--out", "plan.json", "--json"});
+      words.insert(words.end(), more.begin(), more.end());
+      const Json plan = Json::parse(bench.good(words));
+      const Json result = Json::parse(bench.good({"simulate", "plan.json", "--json"}));
+      for (std::size_t d = 0; d < result.at("devices").size(); ++d) {
+        const Json& peak = result.at("devices")[d].at("peak_memory_bytes");
+        CHECK(plan.at("devices")[d].at("program_bytes") == peak.at("program"));
+        CHECK(plan.at("devices")[d].at("total_bytes") == peak.at("total"));
+      }
+    }
+  }
+}
+
 TEST_CASE("cli/chunk: a run may be longer than planned, as far as memory allows") {
   const Chunks bench;
   bench.must(

@@ -18,13 +18,31 @@ TEST_CASE("cli/strategies: text, Markdown and JSON say the same of every strateg
   REQUIRE(rows.size() >= 7);
   for (const auto& row : rows) {
     CAPTURE(row.dump());
-    CHECK(row.size() == 6);
+    CHECK(row.size() == 7);
     for (const auto& [key, value] : row.items()) {
       CHECK(table.find(value.get<std::string>()) != std::string::npos);
       CHECK(markdown.find(value.get<std::string>()) != std::string::npos);
     }
     CHECK(plan.find(row.at("name").get<std::string>() + " (") != std::string::npos);
   }
+}
+
+TEST_CASE("cli/plan: the name of a paper or program is answered with what corresponds to it") {
+  const Kitchen bench;
+  const auto refused = [&](const std::string& name, const std::string& expected) {
+    check_refused(bench,
+                  {"plan", "--platform", "pair.xml", "--model", "tiny.json", "--strategy", name}, 1,
+                  expected);
+  };
+  refused("TPI-LLM",
+          "'TPI-LLM', expected local, tensor, pipeline, galaxy, sp, csps, spread or auto; "
+          "'--strategy tensor' corresponds to it");
+  refused("prima.cpp", "; '--strategy pipeline --partition halda' corresponds to it");
+  refused("exo", "; '--strategy pipeline' corresponds to it");
+  check_refused(bench,
+                {"sweep", "--platform", "pair.xml", "--model", "tiny.json", "--vary",
+                 "plan.strategy=local,megatron", "--out", "s.csv"},
+                1, "; '--strategy tensor' corresponds to it");
 }
 
 TEST_CASE("cli/strategies: one form at a time, and no arguments") {

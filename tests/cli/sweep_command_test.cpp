@@ -154,6 +154,94 @@ TEST_CASE("cli/sweep: rows are those of `tandem plan` and `tandem simulate`") {
   CHECK(std::stod(cells[7]) == doctest::Approx(peak).epsilon(1e-9));
 }
 
+TEST_CASE("cli/sweep: prompts in chunks are those of `tandem plan` and `tandem simulate`") {
+  const Kitchen bench;
+  const std::vector<std::string> words{"sweep",
+                                       "--platform",
+                                       "pair.xml",
+                                       "--model",
+                                       "tiny.json",
+                                       "--set",
+                                       "workload.new_tokens=3",
+                                       "--vary",
+                                       "plan.strategy=tensor,pipeline"};
+  std::vector<std::string> varied = words;
+  varied.insert(varied.end(), {"--vary", "plan.chunk=whole,2,auto", "--set",
+                               "workload.prompt_tokens=7", "--out", "varied.csv"});
+  bench.must(varied);
+  std::vector<std::string> fixed = words;
+  fixed.insert(fixed.end(),
+               {"--chunk", "2", "--set", "workload.prompt_tokens=7", "--out", "fixed.csv"});
+  bench.must(fixed);
+  const std::vector<std::string> rows = lines_of(bench.read("varied.csv"));
+  const std::vector<std::string> same = lines_of(bench.read("fixed.csv"));
+  REQUIRE(rows.size() == 1 + 2 * 3);
+  REQUIRE(same.size() == 1 + 2);
+  for (std::size_t s = 0; s < 2; ++s) {
+    const std::vector<std::string> whole = cells_of(rows[1 + 3 * s]);
+    const std::vector<std::string> chunks = cells_of(rows[2 + 3 * s]);
+    CAPTURE(rows[2 + 3 * s]);
+    CHECK(chunks[3] == "ok");
+    CHECK(chunks[4] != whole[4]);
+    CHECK(chunks[4] == cells_of(same[1 + s])[3]);
+    std::vector<std::string> plan{
+        "plan",      "--platform",      "pair.xml", "--model",      "tiny.json", "--strategy",
+        chunks[1],   "--head",          "master",   "--chunk",      "2",         "--out",
+        "plan.json", "--prompt-tokens", "7",        "--new-tokens", "3"};
+    if (s == 0) plan.insert(plan.end(), {"--allreduce", "star"});
+    if (s == 1) plan.insert(plan.end(), {"--groups", "none", "--rounds", "1"});
+    bench.must(plan);
+    const Json result = Json::parse(bench.good({"simulate", "plan.json", "--json"}));
+    CHECK(std::stod(chunks[4]) ==
+          doctest::Approx(double{result["metrics"]["ttft_s"]}).epsilon(1e-9));
+    // What is best is no slower than either.
+    CHECK(std::stod(cells_of(rows[3 + 3 * s])[7]) <= std::stod(whole[7]) * (1.0 + 1e-9));
+  }
+  std::vector<std::string> twice = fixed;
+  twice.insert(twice.end(), {"--set", "plan.chunk=3"});
+  check_refused(bench, twice, 2, "flag '--chunk' has no effect with flag '--set'");
+  std::vector<std::string> word = words;
+  word.insert(word.end(), {"--chunk", "many", "--out", "word.csv"});
+  check_refused(bench, word, 1,
+                "field 'plan.chunk': 'many', expected a number of at least 1, whole or auto");
+}
+
+TEST_CASE("cli/sweep: hosts and values that the file does not state are those of `tandem plan`") {
+  const Kitchen bench;
+  const std::string bare =
+      replaced(bench.read("pair.xml"), "<prop id=\"tandem:memory\" value=\"2GiB\"/>", "");
+  bench.write("bare.xml", bare);
+  const auto row = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"sweep",
+                                   "--platform",
+                                   "bare.xml",
+                                   "--model",
+                                   "tiny.json",
+                                   "--vary",
+                                   "workload.prompt_tokens=5",
+                                   "--set",
+                                   "plan.window=all",
+                                   "--out",
+                                   out};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = bench.run(words);
+    REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+    CHECK((outcome.err.find("does not state everything") != std::string::npos) ==
+          (more.empty() || more[0] == "--default"));
+    return lines_of(bench.read(out)).at(1);
+  };
+  CHECK(row("a.csv", {}).find(",ok,") != std::string::npos);
+  CHECK(row("b.csv", {"--default", "memory=1MiB"}).find(",infeasible,") != std::string::npos);
+  const std::vector<std::string> desk = cells_of(row("c.csv", {"--hosts", "desk"}));
+  CHECK(desk[11] == "1");
+  // Rows of other defaults are not taken for these.
+  check_refused(bench,
+                {"sweep", "--platform", "bare.xml", "--model", "tiny.json", "--vary",
+                 "workload.prompt_tokens=5", "--set", "plan.window=all", "--out", "a.csv",
+                 "--default", "memory=1MiB", "--quiet"},
+                1, "other settings");
+}
+
 TEST_CASE("cli/sweep: a slowdown divides the rates that other fields set, once") {
   const Kitchen bench;
   const auto latency = [&](const std::vector<std::string>& settings) {

@@ -6,6 +6,7 @@
 #include "model/base/error.hpp"
 #include "model/graph/announcement.hpp"
 #include "planner/strategy/common/head.hpp"
+#include "planner/strategy/common/namesakes.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -78,7 +79,8 @@ std::string strategy_names() {
 const Strategy& find_strategy(const std::string& name) {
   const auto found = std::ranges::find(strategies(), name, &Strategy::name);
   if (found != strategies().end()) return *found;
-  throw Error("strategy '" + name + "': unknown, expected one of " + strategy_names());
+  throw Error("strategy '" + name + "': unknown, expected one of " + strategy_names() +
+              namesake_remedy(name));
 }
 
 std::string with_split_weights(const Strategy& strategy) {

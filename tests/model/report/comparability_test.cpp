@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/base/error.hpp"
+#include "model/report/comparison.hpp"
 #include "tests/model/comparison_fixtures.hpp"
 #include "tests/model/model_fixtures.hpp"
 
@@ -17,6 +18,7 @@ using model::request_lengths;
 using model::Result;
 using model::ResultOrigin;
 using model::unlike_lengths;
+using model::unlike_plans;
 using model::unlike_settings;
 using model::unlike_weights;
 using model::test::contains;
@@ -61,6 +63,28 @@ TEST_CASE("model/comparability: all results are of one plan, whatever their kind
     results[2].result.plan.sha256 = std::string(64, 'b');
     CHECK(contains(fault(results, reference), "results are of different plans: sha256 aaaa"));
     CHECK(contains(fault(results, reference), "was measured (b); simulate and run the same plan"));
+  }
+}
+
+TEST_CASE("model/comparability: several plans are compared among results of one kind, by ratio") {
+  for (const bool runs : {false, true}) {
+    CAPTURE(runs);
+    std::vector<ComparedResult> results{runs ? measured({1, 3}) : predicted({1, 3}),
+                                        runs ? measured({2, 4}) : predicted({2, 4})};
+    CHECK(unlike_plans(results).empty());
+    results[1].label = "other";
+    results[1].result.plan = {
+        .sha256 = std::string(64, 'b'), .strategy = "galaxy", .model = "m", .platform = "p"};
+    results[1].result.environment["chunk"] = "5";
+    CHECK(fault(results, 0).empty());
+    CHECK(unlike_plans(results).back() == "other: strategy galaxy, m on p, chunk 5");
+    const model::Comparison comparison = compare(results, 0);
+    CHECK_FALSE(comparison.of_one_plan);
+    for (const model::ComparedRow& row : comparison.rows) {
+      if (row.scope != "run" || row.metric != "ttft") continue;
+      CHECK(comparison.ratio(row, 0) == 1.0);
+      CHECK(comparison.ratio(row, 1) == *row.values[1] / *row.values[0]);
+    }
   }
 }
 

@@ -142,6 +142,36 @@ TEST_CASE("planner/search: an infeasible cluster is told which device lacks how 
   CHECK(reason(request).find("device 'd1'") == std::string::npos);
 }
 
+TEST_CASE("planner/search: what weights alone exceed is refused, and nothing that fits is") {
+  for (const planner::Strategy& strategy : planner::strategies()) {
+    CAPTURE(strategy.name);
+    const auto fits = [&](double bytes, double disk) {
+      Request request = request_for({{1e9, bytes, disk}, {2e9, bytes, disk}});
+      request.strategy = strategy.name;
+      if (!strategy.allreduce.empty()) request.allreduce = strategy.allreduce;
+      request.window = {.blocks = {}, .retain = {}};
+      const auto answer = make_plan(request);
+      if (const auto* const no = std::get_if<planner::Infeasible>(&answer)) {
+        CHECK(no->reason.find("lacks ") != std::string::npos);
+        CHECK(no->reason.find("remedy: fewer tokens, more devices or memory") != std::string::npos);
+      }
+      return std::holds_alternative<Plan>(answer);
+    };
+    // Without a disk the least memory that is enough exceeds that of the weights that a device must
+    // hold, and from there on there is a plan.
+    double least = 1.0;
+    while (!fits(least, 0.0)) least *= 1.1;
+    const model::Transformer transformer = request_for({{}}).model;
+    const double weights = model::weight_bytes(
+        transformer, {.layers = model::Range{0, static_cast<std::int32_t>(transformer.layers)},
+                      .heads = {0, static_cast<std::int32_t>(transformer.heads)},
+                      .columns = {0, static_cast<std::int32_t>(transformer.intermediate)}});
+    CHECK(least > (strategy.sharding.splits_weights() ? 0.5 : 0.99) * weights);
+    CHECK(least < 20.0 * weights);
+    for (const double more : {1.05, 1.5, 3.0}) CHECK(fits(more * least, 0.0));
+  }
+}
+
 TEST_CASE("planner/search: one device needs no memory of others, who shares needs the program's") {
   Request request = request_for({{1e9, 1e12}, {1e9, 100.0}});
   for (model::DeviceProfile& profile : request.profiles) profile.program_bytes = 1e6;
