@@ -227,7 +227,7 @@ TEST_CASE("cli/served: what does not go together, or can't be run, is refused") 
   check_refused(bench, simulate({"--schedule", "nowhere.json"}), 1, "nowhere.json");
 }
 
-TEST_CASE("cli/served: a pipeline has a step in flight for each stage, or as many as are wanted") {
+TEST_CASE("cli/served: a pipeline has several steps in flight, or as many as are wanted") {
   const Counter bench;
   const auto plan = [](const Words& more) {
     Words words{"plan",     "--platform", "pair.xml",       "--model", "tiny",       "--strategy",
@@ -236,6 +236,8 @@ TEST_CASE("cli/served: a pipeline has a step in flight for each stage, or as man
     return words;
   };
   bench.must(plan({"--quiet"}));
+  CHECK(bench.result("served.json")["capacity"]["steps"] > 1);
+  bench.must(plan({"--quiet", "--in-flight", "2"}));
   CHECK(bench.result("served.json")["capacity"]["steps"] == 2);
   const Words how{"--workload", "requests.jsonl", "--quiet", "--out"};
   Words words = simulate(how);
