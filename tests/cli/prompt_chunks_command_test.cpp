@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/strategy/common/lowering.hpp"
 #include "tests/cli/cli_program.hpp"
 
 namespace tandem::test::prompt_chunks_command_test {
@@ -60,6 +61,26 @@ TEST_CASE(
     CHECK(chunks.out == whole.out);
     CHECK(chunks.err.find("4 tokens, first after") != std::string::npos);
     CHECK(Json::parse(bench.read("measured.json")).at("schedule").size() == 8);  // 5 and 3 steps
+  }
+}
+
+TEST_CASE("cli/chunk: what is planned in chunks is simulated and run, by every strategy") {
+  const Chunks bench;
+  for (const planner::Strategy& strategy : planner::strategies()) {
+    CAPTURE(strategy.name);
+    if (strategy.sharding.splits_positions()) continue;  // reads one prompt whole
+    const auto plan = [&](const std::string& chunk, const std::string& file) {
+      bench.must(bench.plan_words(
+          {"--strategy", strategy.name, "--chunk", chunk, "--out", file, "--quiet"}));
+      return Json::parse(bench.read(file)).value("partition", "none");
+    };
+    CHECK(plan("5", "chunks.json") == plan("whole", "whole.json"));
+    bench.must({"simulate", "chunks.json", "--out", "predicted.json", "--quiet"});
+    const Outcome whole = bench.run_plan("whole.json");
+    const Outcome chunks = bench.run_plan("chunks.json");
+    REQUIRE_MESSAGE(whole.code == 0, whole.err);
+    REQUIRE_MESSAGE(chunks.code == 0, chunks.err);
+    CHECK(chunks.out == whole.out);
   }
 }
 
