@@ -11,6 +11,7 @@
 #include <thread>
 #include <variant>
 
+#include "advice/prompt_chunks.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/npy.hpp"
 #include "cli/files/plan_argument.hpp"
@@ -26,6 +27,7 @@
 #include "cli/flags/local_model.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
+#include "cli/flags/plan_workload.hpp"
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/run_mode.hpp"
 #include "cli/flags/run_prediction.hpp"
@@ -71,9 +73,10 @@ Syntax run_syntax() {
       .summary =
           "Executes a plan and prints the text as it comes; without a plan this machine runs the\n"
           "model alone (strategy local) in the memory that is available now, weights streaming\n"
-          "from its disk if they do not fit. An encoder computes hidden states, in one pass. Exit\n"
-          "code 3, with the reason, if weights cannot stream, or if emulated times are worth\n"
-          "nothing because this machine's speed drifted.",
+          "from its disk if they do not fit, a prompt read in chunks if it does not fit whole. An\n"
+          "encoder computes hidden states, in one pass. Exit code 3, with the reason, if weights\n"
+          "cannot stream, or if emulated times are worth nothing because this machine's speed\n"
+          "drifted.",
       .positionals = {"[plan.json]"},
       .flags = {
           kWeightsFlag,
@@ -197,7 +200,7 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
 std::variant<Job, planner::Infeasible> local_job(const Options& options,
                                                  const std::filesystem::path& weights) {
   const RunMode mode = run_mode_of(options, nullptr);
-  options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "prefix-cache"},
+  options.refuse({"workload", "samples", "policy", "in-flight", "prefix-cache"},
                  "without a plan; `tandem plan --workload` reserves memory for the requests");
   const model::Transformer transformer = local_model(options, weights);
   check_outcome(options, transformer);
@@ -213,11 +216,22 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
   constexpr std::int64_t kUsual = 512;
   const std::int64_t count =
       new_tokens(options, transformer, std::min(kUsual, transformer.max_context - length));
-  auto answer = planner::plan_here(transformer, {.prompt_tokens = length, .new_tokens = count},
-                                   local_memory(options));
+  const study::PromptReading reading = prompt_reading(
+      options, transformer,
+      options.has("logits") ? "with '--logits', which is of a prompt read whole" : "");
+  auto answer =
+      study::plan_prompt_here(transformer, {.prompt_tokens = length, .new_tokens = count},
+                              local_memory(options), reading);
   if (auto* no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
-  return Job{std::get<planner::Plan>(std::move(answer)), mode, std::move(tokenizer),
-             std::move(prompt), count};
+  auto& found = std::get<study::PromptPlan>(answer);
+  Job job{std::move(found.plan), mode, std::move(tokenizer), std::move(prompt), count};
+  if (found.chunk == 0) return job;
+  job.served = one_in_chunks(job.plan.workload, found.chunk, reading);
+  planner::InferenceRequest& request = job.served->requests.front();
+  request.prompt_ids = job.prompt;
+  request.sampling = sampling_of(options);
+  request.ignore_eos = options.has("ignore-eos");
+  return job;
 }
 
 // What every answer must be; null: any text.

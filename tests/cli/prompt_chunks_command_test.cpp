@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/strategy/common/lowering.hpp"
@@ -99,6 +101,41 @@ TEST_CASE("cli/chunk: a run may be longer than planned, as far as memory allows"
   CHECK(chunks.err.find("20 tokens, first after") != std::string::npos);
   bench.must(bench.plan_words({"--strategy", "pipeline", "--out", "p.json", "--quiet"}));
   CHECK(bench.run(words).out == chunks.out);
+}
+
+TEST_CASE("cli/chunk: a run without a plan reads a long prompt in chunks where it must, or as asked") {
+  const Kitchen bench;
+  Json config = Json::parse(bench.read("tiny.json"));
+  config["max_position_embeddings"] = 4096;
+  bench.write("long.json", config.dump());
+  bench.must({"model", "random", "--config", "long.json", "--out", "long", "--quiet"});
+  std::string ids;
+  for (int i = 0; i < 4000; ++i) ids += std::to_string(i % 90) + ' ';
+  bench.write("ids.txt", ids);
+  bench.must({"plan", "--platform", "pair.xml", "--model", "long", "--strategy", "local", "--chunk",
+              "whole", "--prompt-tokens", "4000", "--new-tokens", "3", "--out", "w.json",
+              "--quiet"});
+  const Json memory = Json::parse(bench.read("w.json")).at("devices").at(0).at("memory");
+  double whole_bytes = 0.0;
+  for (const auto& [what, bytes] : memory.items())
+    if (bytes.is_number()) whole_bytes += bytes.get<double>();
+  const std::string less = std::to_string(static_cast<std::int64_t>(whole_bytes) - (1 << 20)) + "B";
+  const auto here = [&](const Words& more) {
+    Words words{"run",     "--weights",    "long", "--cache",      "cache", "--prompt-ids",
+                "ids.txt", "--new-tokens", "3",    "--ignore-eos", "--out", "m.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = bench.run(words);
+    CHECK_MESSAGE(outcome.code == 0, outcome.out << outcome.err);
+    return std::pair(outcome.out,
+                     Json::parse(bench.read("m.json")).at("environment").value("chunk", "whole"));
+  };
+  const auto [text, reading] = here({});
+  CHECK(reading == "whole");
+  CHECK(here({"--chunk", "300"}) == std::pair(text, std::string("300")));
+  CHECK(here({"--memory-limit", less}) == std::pair(text, std::string("512")));
+  check_refused(bench,
+                {"run", "--weights", "long", "--prompt", "a", "--logits", "l.npy", "--chunk", "3"},
+                2, "'--logits'");
 }
 
 TEST_CASE("cli/chunk: the bottleneck is that of the chunks, also of a workload of one request") {
