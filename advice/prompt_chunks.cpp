@@ -46,13 +46,12 @@ PromptPlan timed(Plan plan, Objective objective, std::int64_t chunk) {
 std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request,
                                                     const PromptReading& reading) {
   const std::vector<InferenceRequest> requests = one_of(request.workload);
-  planner::Service service{.requests = requests,
-                           .policy = policy(),
-                           .seconds =
-                               [&](const Plan& plan, std::int64_t chunk) {
-                                 return time_of(plan, request.objective, chunk);
-                               },
-                           .steps = reading.steps};
+  planner::Service service{
+      .requests = requests,
+      .policy = policy(),
+      .seconds = [&](const Plan& plan,
+                     std::int64_t chunk) { return time_of(plan, request.objective, chunk); },
+      .steps = reading.steps};
   if (!reading.best) service.chunk = reading.rows;
   auto made = planner::make_layered_plan(request, service);
   if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
@@ -201,8 +200,7 @@ std::variant<PromptPlan, Infeasible> plan_prompt(const Request& request,
 }
 
 std::variant<PromptPlan, Infeasible> plan_prompt_here(const model::Transformer& transformer,
-                                                      const Workload& workload,
-                                                      model::Bytes memory,
+                                                      const Workload& workload, model::Bytes memory,
                                                       const PromptReading& reading) {
   Request request = planner::request_here(transformer, workload, memory);
   request.evaluate = sim::evaluate_fair;

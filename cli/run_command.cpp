@@ -219,9 +219,8 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
   const study::PromptReading reading = prompt_reading(
       options, transformer,
       options.has("logits") ? "with '--logits', which is of a prompt read whole" : "");
-  auto answer =
-      study::plan_prompt_here(transformer, {.prompt_tokens = length, .new_tokens = count},
-                              local_memory(options), reading);
+  auto answer = study::plan_prompt_here(transformer, {.prompt_tokens = length, .new_tokens = count},
+                                        local_memory(options), reading);
   if (auto* no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
   auto& found = std::get<study::PromptPlan>(answer);
   Job job{std::move(found.plan), mode, std::move(tokenizer), std::move(prompt), count};

@@ -58,7 +58,7 @@ tandem_tests(
     cli/tokenizer_command_test.cpp
     cli/variation_command_test.cpp
     cli/search_effort_command_test.cpp
-  LIBRARIES tandem::planner OpenSSL::SSL nlohmann_json::nlohmann_json)
+  LIBRARIES tandem::model OpenSSL::SSL nlohmann_json::nlohmann_json)
 target_include_directories(tandem_cli_tests PRIVATE ${PROJECT_SOURCE_DIR})
 add_dependencies(tandem_cli_tests tandem tandem_device tandem-study)
 

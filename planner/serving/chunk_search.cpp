@@ -25,8 +25,7 @@ class ChunkSearch {
       : longest_(longest), many_(many), roughly_(roughly), seconds_(&seconds) {}
 
   std::int64_t find() {
-    const std::int64_t usual =
-        std::min(many_ ? kUsualChunksOfMany : kUsualChunks, longest_);
+    const std::int64_t usual = std::min(many_ ? kUsualChunksOfMany : kUsualChunks, longest_);
     std::vector<std::int64_t> counts;
     std::int64_t power = 1;
     for (; power <= usual; power *= 2) {

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "planner/strategy/common/lowering.hpp"
 #include "tests/cli/cli_program.hpp"
 
 namespace tandem::test::prompt_chunks_command_test {
@@ -35,6 +35,20 @@ class Chunks : public Kitchen {
     return run(words);
   }
 };
+
+// The names that `--strategy` knows, without auto.
+Words strategies(const Workbench& bench) {
+  const std::string text =
+      bench.run({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy", "none"}).err;
+  const std::string known = "known: ";
+  std::istringstream list(text.substr(text.find(known) + known.size()));
+  Words names;
+  for (std::string name; list >> name;) {
+    if (name.ends_with(',')) name.pop_back();
+    if (name != "auto") names.push_back(name);
+  }
+  return names;
+}
 
 }  // namespace
 
@@ -68,12 +82,13 @@ TEST_CASE(
 
 TEST_CASE("cli/chunk: what is planned in chunks is simulated and run, by every strategy") {
   const Chunks bench;
-  for (const planner::Strategy& strategy : planner::strategies()) {
-    CAPTURE(strategy.name);
-    if (strategy.sharding.splits_positions()) continue;  // reads one prompt whole
+  std::size_t planned = 0;
+  for (const std::string& strategy : strategies(bench)) {
+    CAPTURE(strategy);
+    if (strategy == "spread") continue;  // reads the prompt of one request whole
     const auto plan = [&](const std::string& chunk, const std::string& file) {
-      bench.must(bench.plan_words(
-          {"--strategy", strategy.name, "--chunk", chunk, "--out", file, "--quiet"}));
+      bench.must(
+          bench.plan_words({"--strategy", strategy, "--chunk", chunk, "--out", file, "--quiet"}));
       return Json::parse(bench.read(file)).value("partition", "none");
     };
     CHECK(plan("5", "chunks.json") == plan("whole", "whole.json"));
@@ -83,7 +98,9 @@ TEST_CASE("cli/chunk: what is planned in chunks is simulated and run, by every s
     REQUIRE_MESSAGE(whole.code == 0, whole.err);
     REQUIRE_MESSAGE(chunks.code == 0, chunks.err);
     CHECK(chunks.out == whole.out);
+    ++planned;
   }
+  CHECK(planned >= 6);
 }
 
 TEST_CASE("cli/chunk: a run may be longer than planned, as far as memory allows") {
@@ -103,7 +120,8 @@ TEST_CASE("cli/chunk: a run may be longer than planned, as far as memory allows"
   CHECK(bench.run(words).out == chunks.out);
 }
 
-TEST_CASE("cli/chunk: a run without a plan reads a long prompt in chunks where it must, or as asked") {
+TEST_CASE(
+    "cli/chunk: a run without a plan reads a long prompt in chunks where it must, or as asked") {
   const Kitchen bench;
   Json config = Json::parse(bench.read("tiny.json"));
   config["max_position_embeddings"] = 4096;
@@ -231,7 +249,7 @@ TEST_CASE("cli/chunk: chunks that cannot be are refused") {
   };
   refused({"--strategy", "csps", "--sp", "auto", "--chunk", "5"}, "'--chunk'");
   refused({"--strategy", "spread", "--decode-moves", "auto", "--chunk", "5"}, "'--chunk'");
-  refused({"--strategy", "spread", "--chunk", "5"}, "'--chunk'");
+  refused({"--strategy", "spread", "--chunk", "5"}, "with '--samples' or '--workload' it reads");
   refused({"--strategy", "csps", "--levels", "2", "--chunk", "5"}, "levels");
   refused({"--strategy", "pipeline", "--rounds", "2", "--chunk", "5"}, "go round");
   refused({"--strategy", "pipeline", "--window", "2", "--chunk", "5"}, "'--chunk'");
@@ -242,6 +260,46 @@ TEST_CASE("cli/chunk: chunks that cannot be are refused") {
   check_refused(bench,
                 bench.plan_words({"--strategy", "pipeline", "--chunk", "8", "--in-flight", "4"}), 1,
                 "1 request has at most 3 to do at once");
+}
+
+// Whichever would do: what is printed as a remedy fits, and what does not is not printed.
+TEST_CASE("cli/chunk: a model that does not fit names chunks, devices and types that let it") {
+  const Chunks bench;
+  const auto refusal = [&](const Words& more) {
+    Words words = bench.plan_words({"--strategy", "local"});
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = bench.run(words);
+    CHECK(outcome.code == 3);
+    return outcome.out;
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string none = refusal({"--memory-limit", "1MiB", "--chunk", "whole"});
+  CHECK(has(none, "keys and values in fewer bits (--cache-type q8_0)"));
+  CHECK_FALSE(has(none, "it fits "));
+  CHECK_FALSE(
+      has(refusal({"--memory-limit", "1MiB", "--cache-type", "q8_0"}), "keys and values in fewer"));
+
+  Json config = Json::parse(bench.read("tiny.json"));
+  config["max_position_embeddings"] = 4096;
+  bench.write("long.json", config.dump());
+  const Words lengths{"plan", "--platform",   "pair.xml", "--model", "long.json", "--prompt-tokens",
+                      "4000", "--new-tokens", "3"};
+  const auto planned = [&](const Words& more) {
+    Words words = lengths;
+    words.insert(words.end(), more.begin(), more.end());
+    return bench.run(words);
+  };
+  std::string limit;
+  for (int mib = 45; mib < 90 && limit.empty(); ++mib) {
+    const std::string size = std::to_string(mib) + "MiB";
+    if (planned({"--strategy", "local", "--memory-limit", size, "--chunk", "64"}).code == 0)
+      limit = size;
+  }
+  REQUIRE_FALSE(limit.empty());
+  const Words whole{"--strategy", "local", "--memory-limit", limit, "--chunk", "whole"};
+  CHECK(has(planned(whole).out, "it fits with the prompt in chunks (--chunk auto)"));
 }
 
 TEST_CASE("cli/chunk: a plan in chunks has no room for a whole prompt, and says so") {
