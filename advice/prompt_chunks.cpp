@@ -9,7 +9,6 @@
 #include "advice/least_bytes.hpp"
 #include "model/base/error.hpp"
 #include "planner/partition/search_effort.hpp"
-#include "planner/search/local_plan.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/chunked_layers.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -197,14 +196,6 @@ std::variant<PromptPlan, Infeasible> plan_prompt(const Request& request,
   PromptPlan whole = timed(std::get<Plan>(std::move(made.answer)), request.objective, 0);
   whole.decisions = std::move(made.decisions);
   return whole;
-}
-
-std::variant<PromptPlan, Infeasible> plan_prompt_here(const model::Transformer& transformer,
-                                                      const Workload& workload, model::Bytes memory,
-                                                      const PromptReading& reading) {
-  Request request = planner::request_here(transformer, workload, memory);
-  request.evaluate = sim::evaluate_fair;
-  return plan_prompt(request, reading);
 }
 
 std::variant<FittingPlan, Infeasible> fit_prompt(const Request& request,

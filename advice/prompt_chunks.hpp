@@ -56,12 +56,6 @@ struct PromptPlan {
 [[nodiscard]] std::variant<PromptPlan, planner::Infeasible> plan_prompt(
     const planner::Request& request, const PromptReading& reading);
 
-// Returns that of planner::request_here(): strategy `local` on this machine, as `tandem plan
-// --strategy local` chooses. Speeds are typical values, so `seconds` is no prediction.
-[[nodiscard]] std::variant<PromptPlan, planner::Infeasible> plan_prompt_here(
-    const model::Transformer& transformer, const planner::Workload& workload, model::Bytes memory,
-    const PromptReading& reading);
-
 // A plan that fits, whose prompt is read in chunks of `chunk` tokens; 0: whole.
 struct FittingPlan {
   planner::Plan plan;

@@ -11,7 +11,6 @@
 #include <thread>
 #include <variant>
 
-#include "advice/prompt_chunks.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/npy.hpp"
 #include "cli/files/plan_argument.hpp"
@@ -27,7 +26,6 @@
 #include "cli/flags/local_model.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
-#include "cli/flags/plan_workload.hpp"
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/run_mode.hpp"
 #include "cli/flags/run_prediction.hpp"
@@ -60,6 +58,7 @@
 #include "model/report/trace.hpp"
 #include "planner/plan/file/plan_file.hpp"
 #include "planner/search/local_plan.hpp"
+#include "planner/serving/local_service.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
@@ -196,6 +195,21 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
   return {std::move(plan), mode, std::move(tokenizer), std::move(prompt), count, {}, workload};
 }
 
+// The rows of a prompt's chunks without a plan, 0: whole; nothing: as it fits.
+std::optional<std::int64_t> chunk_here(const Options& options,
+                                       const model::Transformer& transformer) {
+  const std::string chunk = options.text_or("chunk", "auto");
+  const bool has_logits = options.has("logits");
+  if (chunk == "whole") return 0;
+  if (chunk == "auto") return has_logits ? std::optional<std::int64_t>(0) : std::nullopt;
+  if (has_logits || !transformer.architecture().generates())
+    throw Usage("flag '--chunk': " +
+                std::string(has_logits ? "with '--logits', which is of a prompt read whole"
+                                       : "an encoder reads its text whole") +
+                "; expected whole, or leave it out");
+  return options.integer_or("chunk", 0, 1, 1 << 30);
+}
+
 // Without a plan: one for this machine. The reason why there is none instead.
 std::variant<Job, planner::Infeasible> local_job(const Options& options,
                                                  const std::filesystem::path& weights) {
@@ -216,20 +230,21 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
   constexpr std::int64_t kUsual = 512;
   const std::int64_t count =
       new_tokens(options, transformer, std::min(kUsual, transformer.max_context - length));
-  const study::PromptReading reading = prompt_reading(
-      options, transformer,
-      options.has("logits") ? "with '--logits', which is of a prompt read whole" : "");
-  auto answer = study::plan_prompt_here(transformer, {.prompt_tokens = length, .new_tokens = count},
-                                        local_memory(options), reading);
+  auto answer =
+      planner::plan_prompt_here(transformer, {.prompt_tokens = length, .new_tokens = count},
+                                local_memory(options), chunk_here(options, transformer));
   if (auto* no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
-  auto& found = std::get<study::PromptPlan>(answer);
+  auto& found = std::get<planner::ServicePlan>(answer);
   Job job{std::move(found.plan), mode, std::move(tokenizer), std::move(prompt), count};
   if (found.chunk == 0) return job;
-  job.served = one_in_chunks(job.plan.workload, found.chunk, reading);
-  planner::InferenceRequest& request = job.served->requests.front();
+  planner::InferenceRequest request{.id = {}, .prompt_tokens = length, .new_tokens = count};
   request.prompt_ids = job.prompt;
   request.sampling = sampling_of(options);
   request.ignore_eos = options.has("ignore-eos");
+  job.served = Served{.requests = planner::samples_of(request, 1),
+                      .policy = &planner::find_policy("continuous"),
+                      .chunk = found.chunk,
+                      .samples = true};
   return job;
 }
 
