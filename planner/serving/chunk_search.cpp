@@ -35,9 +35,9 @@ class ChunkSearch {
     }
     for (const std::int64_t count : counts) consider(count);
     const std::int64_t most = std::min(longest_, kMostChunks);
-    for (; power <= most && may_be_more(counts.back()); power *= 2) {
-      counts.push_back(power);
-      consider(power);
+    for (; counts.back() < most && may_be_more(counts.back()); power *= 2) {
+      counts.push_back(std::min(power, most));
+      consider(counts.back());
     }
     if (roughly_) return chunk_of(best_count_);
     const auto at = std::ranges::find(counts, best_count_);
