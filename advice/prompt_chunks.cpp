@@ -118,7 +118,8 @@ Infeasible neither(Infeasible whole, const Infeasible& steps) {
 }
 
 bool may_read_in_chunks(const Request& request) {
-  return request.model.architecture().generates() && request.window.blocks.value_or(0) == 0;
+  return request.model.architecture().generates() && request.window.blocks.value_or(0) == 0 &&
+         !planner::find_strategy(request.strategy).sharding.splits_positions();
 }
 
 std::variant<PromptPlan, Infeasible> best_reading(const Request& request, std::int64_t steps) {

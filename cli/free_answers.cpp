@@ -102,6 +102,8 @@ study::FreeChanges free_changes_of(const Options& options, const AskedPlan& aske
     const auto& devices = plan.cluster.devices();
     if (std::ranges::find(devices, name, &model::Device::name) == devices.end()) return {};
   }
+  for (std::size_t i = 1; asked.any && i < choice->contenders.size(); ++i)
+    question.others.push_back(study::fixed_plan(asked.question, choice->contenders[i]));
   if (choice && may_have_replicas(asked)) question.replicas = asked.question;
   const Interruption interruption([&](const std::string&) { effort.interrupt(); }, {},
                                   std::chrono::seconds(10));

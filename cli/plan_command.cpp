@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "advice/choice.hpp"
+#include "advice/lack.hpp"
 #include "cli/cap_answers.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
@@ -267,8 +268,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (question.any) check_streaming_of_any(options, question.request);
 
   PlanSearch result = search(options, question, fitted);
-  if (const auto* no = std::get_if<planner::Infeasible>(&result.answer))
+  if (auto* const no = std::get_if<planner::Infeasible>(&result.answer)) {
+    // `auto`, and devices that are searched, have tried them.
+    const bool is_one = !question.any && !question.devices.fewest && !question.devices.searched;
+    if (const std::string fits = is_one ? study::what_fits(asked.question) : ""; !fits.empty())
+      no->reason += "\n" + fits;
     return print_infeasible(*no, question, out);
+  }
   const auto& plan = std::get<planner::Plan>(result.answer);
   check_stages(options, plan);
   if (const std::string remark = check_streaming(options, plan); !remark.empty() && !show.quiet)

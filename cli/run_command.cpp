@@ -58,6 +58,7 @@
 #include "model/report/trace.hpp"
 #include "planner/plan/file/plan_file.hpp"
 #include "planner/search/local_plan.hpp"
+#include "planner/serving/local_service.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::cli {
@@ -71,9 +72,10 @@ Syntax run_syntax() {
       .summary =
           "Executes a plan and prints the text as it comes; without a plan this machine runs the\n"
           "model alone (strategy local) in the memory that is available now, weights streaming\n"
-          "from its disk if they do not fit. An encoder computes hidden states, in one pass. Exit\n"
-          "code 3, with the reason, if weights cannot stream, or if emulated times are worth\n"
-          "nothing because this machine's speed drifted.",
+          "from its disk if they do not fit, a prompt read in chunks if it does not fit whole. An\n"
+          "encoder computes hidden states, in one pass. Exit code 3, with the reason, if weights\n"
+          "cannot stream, or if emulated times are worth nothing because this machine's speed\n"
+          "drifted.",
       .positionals = {"[plan.json]"},
       .flags = {
           kWeightsFlag,
@@ -193,11 +195,26 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
   return {std::move(plan), mode, std::move(tokenizer), std::move(prompt), count, {}, workload};
 }
 
+// The rows of a prompt's chunks without a plan, 0: whole; nothing: as it fits.
+std::optional<std::int64_t> chunk_here(const Options& options,
+                                       const model::Transformer& transformer) {
+  const std::string chunk = options.text_or("chunk", "auto");
+  const bool has_logits = options.has("logits");
+  if (chunk == "whole") return 0;
+  if (chunk == "auto") return has_logits ? std::optional<std::int64_t>(0) : std::nullopt;
+  if (has_logits || !transformer.architecture().generates())
+    throw Usage("flag '--chunk': " +
+                std::string(has_logits ? "with '--logits', which is of a prompt read whole"
+                                       : "an encoder reads its text whole") +
+                "; expected whole, or leave it out");
+  return options.integer_or("chunk", 0, 1, 1 << 30);
+}
+
 // Without a plan: one for this machine. The reason why there is none instead.
 std::variant<Job, planner::Infeasible> local_job(const Options& options,
                                                  const std::filesystem::path& weights) {
   const RunMode mode = run_mode_of(options, nullptr);
-  options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "prefix-cache"},
+  options.refuse({"workload", "samples", "policy", "in-flight", "prefix-cache"},
                  "without a plan; `tandem plan --workload` reserves memory for the requests");
   const model::Transformer transformer = local_model(options, weights);
   check_outcome(options, transformer);
@@ -213,11 +230,22 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
   constexpr std::int64_t kUsual = 512;
   const std::int64_t count =
       new_tokens(options, transformer, std::min(kUsual, transformer.max_context - length));
-  auto answer = planner::plan_here(transformer, {.prompt_tokens = length, .new_tokens = count},
-                                   local_memory(options));
+  auto answer =
+      planner::plan_prompt_here(transformer, {.prompt_tokens = length, .new_tokens = count},
+                                local_memory(options), chunk_here(options, transformer));
   if (auto* no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
-  return Job{std::get<planner::Plan>(std::move(answer)), mode, std::move(tokenizer),
-             std::move(prompt), count};
+  auto& found = std::get<planner::ServicePlan>(answer);
+  Job job{std::move(found.plan), mode, std::move(tokenizer), std::move(prompt), count};
+  if (found.chunk == 0) return job;
+  planner::InferenceRequest request{.id = {}, .prompt_tokens = length, .new_tokens = count};
+  request.prompt_ids = job.prompt;
+  request.sampling = sampling_of(options);
+  request.ignore_eos = options.has("ignore-eos");
+  job.served = Served{.requests = planner::samples_of(request, 1),
+                      .policy = &planner::find_policy("continuous"),
+                      .chunk = found.chunk,
+                      .samples = true};
+  return job;
 }
 
 // What every answer must be; null: any text.

@@ -134,7 +134,8 @@ std::vector<std::string> fidelity_plan_flags(const Configuration& configuration)
                                  "--dtype",         text("format"),
                                  "--prompt-tokens", text("prompt"),
                                  "--new-tokens",    std::to_string(kFidelityNewTokens),
-                                 "--cache-type",    "f32"};
+                                 "--cache-type",    "f32",
+                                 "--chunk",         "whole"};
   const auto add = [&](std::initializer_list<std::string> more) {
     flags.insert(flags.end(), more);
   };

@@ -30,7 +30,9 @@ struct Offer {
 struct FreeQuestion {
   Ask ask;  // plans it anew; its flags fix what the command left to a search
   const planner::Plan* plan = nullptr;
-  double planned_s = 0.0;      // its objective
+  double planned_s = 0.0;  // its objective
+  // Plan the other strategies' best anew, where strategies were searched; the fastest first.
+  std::vector<Ask> others{};
   bool anew = false;           // whether `ask` may find a faster plan without a change
   bool of_file = false;        // profiles have the rates of the plan's own formats alone
   bool chose_devices = false;  // they were searched

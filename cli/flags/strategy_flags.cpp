@@ -120,7 +120,10 @@ std::string only_whole(const planner::Request& request, const StrategyFlags& fla
   if (request.rounds.value_or(1) > 1) return "steps that go round several times are whole prompts";
   if (request.strategy != kAutoStrategy &&
       planner::find_strategy(request.strategy).sharding.splits_positions())
-    return "strategy '" + request.strategy + "' parts its caches by one whole prompt";
+    return "strategy '" + request.strategy +
+           "' shares out the positions of a prompt of one request before it is read, so it reads "
+           "it whole; with '--samples' or '--workload' it reads prompts in chunks, each on one "
+           "device";
   if (request.window.blocks.value_or(0) > 0)
     return "weights that stream are read once for each chunk";
   return "";

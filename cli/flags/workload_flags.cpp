@@ -178,7 +178,9 @@ std::vector<Flag> planned_workload_flags() {
       {"workload", "FILE", "other requests, as of 'tandem plan' [as planned, else one request]"},
       {"samples", "M", "instead: M identical requests, all present from the start [as planned]"},
       {"policy", "P", policies},
-      {"chunk", "N", "most rows of prompts in a step, auto or whole [as planned, else whole]"},
+      {"chunk", "N",
+       "most rows of prompts in a step, auto or whole [as planned, else whole; auto for run "
+       "without a plan]"},
       {"in-flight", "N", "steps under way at once on a pipeline, or auto [as planned]"},
       kPrefixFlag};
 }

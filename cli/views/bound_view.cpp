@@ -36,13 +36,12 @@ Json json_of(const std::string& objective, double planned_s, double bound_s) {
 
 void print_bound(const planner::RequestBound& bound, planner::Objective objective,
                  std::ostream& out) {
-  out << "\npredicted " << (objective == planner::Objective::ttft ? "first token" : "request")
-      << ", if no messages share a link: " << to_text(model::Seconds{bound.planned_s}) << ", "
-      << gap_text(bound.planned_s, bound.lower_bound_s)
-      << " of the best possible split (no plan of this strategy is below "
-      << to_text(model::Seconds{bound.lower_bound_s}) << ")\n";
+  out << "\nlower bound of the "
+      << (objective == planner::Objective::ttft ? "first token" : "request") << ": "
+      << to_text(model::Seconds{bound.lower_bound_s})
+      << "; no plan of this strategy is predicted below it\n";
   if (!bound.equation5_s || !bound.equation5_bound_s) return;
-  out << "its computing alone, by the slowest device of each block (Galaxy's equation 5): "
+  out << "the plan's computing alone, by the slowest device of each block (Galaxy's equation 5): "
       << to_text(model::Seconds{*bound.equation5_s}) << ", "
       << gap_text(*bound.equation5_s, *bound.equation5_bound_s) << " of the best\n";
 }

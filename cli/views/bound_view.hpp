@@ -10,8 +10,9 @@
 
 namespace tandem::cli {
 
-// Prints the predicted request (or first token, by the objective that `bound` is of), how far it is
-// from the best possible, and the same of equation 5.
+// Prints the lower bound of the request (or of the first token, by the objective that `bound` is
+// of), and how far equation 5 is from its best. Not bound.planned_s: with links not shared, it is
+// not the time that is printed as predicted.
 void print_bound(const planner::RequestBound& bound, planner::Objective objective,
                  std::ostream& out);
 

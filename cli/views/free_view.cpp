@@ -24,8 +24,17 @@ std::string text_of(const std::vector<PlanFlag>& flags) {
   return text;
 }
 
-// The flags that `change` alone has.
+// Whether `change` is made by adding flags to those that fix the plan; one to another strategy may
+// have no place for some of them.
+bool adds_flags(const FreeChanges& changes, const FreeChange& change) {
+  return std::ranges::all_of(changes.fixed, [&](const PlanFlag& flag) {
+    return std::ranges::find(change.flags, flag.name, &PlanFlag::name) != change.flags.end();
+  });
+}
+
+// The flags that `change` alone has, or all of them if some that fix the plan are not among them.
 std::string own_flags(const FreeChanges& changes, const FreeChange& change) {
+  if (!adds_flags(changes, change)) return text_of(change.flags);
   std::vector<PlanFlag> own;
   for (const PlanFlag& flag : change.flags) {
     if (std::ranges::find(changes.fixed, flag) == changes.fixed.end()) own.push_back(flag);
@@ -34,6 +43,7 @@ std::string own_flags(const FreeChanges& changes, const FreeChange& change) {
 }
 
 bool has_fixed(const FreeChanges& changes, const FreeChange& change) {
+  if (!adds_flags(changes, change)) return false;
   return std::ranges::any_of(change.flags, [&](const PlanFlag& flag) {
     return std::ranges::find(changes.fixed, flag) != changes.fixed.end();
   });

@@ -15,6 +15,7 @@
 #include "planner/partition/share_search.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/search/idle_devices.hpp"
+#include "planner/search/memory_remedies.hpp"
 #include "planner/search/rate_search.hpp"
 #include "planner/search/share_candidates.hpp"
 #include "planner/search/split_time.hpp"
@@ -25,10 +26,6 @@
 
 namespace tandem::planner {
 namespace {
-
-constexpr const char* kMoreMemory =
-    "remedy: fewer tokens, more devices or memory, weights in fewer bits (--dtype), or a smaller "
-    "model";
 
 // Galaxy's Algorithm 1 may fail where it need not.
 constexpr const char* kOtherSplit =
@@ -189,7 +186,7 @@ class PlanSearch {
       std::string no = budget.shortage(shares);
       if (!no.empty()) {
         lacks = true;
-        no += (windows.empty() ? "" : least_text(windows)) + kMoreMemory;
+        no += (windows.empty() ? "" : least_text(windows)) + more_memory(outline_.model);
         if (strategy_->sharding.splits_heads() && outline_.partition == "galaxy" &&
             any_split(budget))
           no += kOtherSplit;
@@ -251,7 +248,7 @@ class PlanSearch {
     if (no.empty()) return no;
     for (std::size_t d = 0; d < exchange.size(); ++d)
       exchange_[d] = std::max(exchange_[d], exchange[d]);
-    return no + kMoreMemory;
+    return no + more_memory(outline_.model);
   }
 
   // Keeps `plan` if it is the fastest, or the only one.

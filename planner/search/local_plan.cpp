@@ -6,6 +6,7 @@
 
 #include "model/base/quantity_text.hpp"
 #include "model/graph/memory.hpp"
+#include "planner/search/memory_remedies.hpp"
 #include "planner/search/streaming_cost.hpp"
 
 namespace tandem::planner {
@@ -45,8 +46,8 @@ std::string streaming_remark(const Plan& plan) {
          to_text(budget) + " that may be used now: weights stream from the disk, " +
          to_text(Bytes{bytes_a_token(plan)}) +
          (plan.model.architecture().generates() ? " for every token; free " : "; free ") +
-         to_text(Bytes{whole - budget.value()}) +
-         ", or take weights in fewer bits (--dtype), a smaller model or fewer tokens, to avoid it";
+         to_text(Bytes{whole - budget.value()}) + ", or take " + without_streams(plan) +
+         "weights in fewer bits (--dtype), a smaller model or fewer tokens, to avoid it";
 }
 
 }  // namespace tandem::planner

@@ -9,6 +9,7 @@
 #include "model/graph/work.hpp"
 #include "model/predict/analytic.hpp"
 #include "model/report/trace.hpp"
+#include "planner/search/memory_remedies.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::planner {
@@ -88,9 +89,10 @@ std::string streaming_cost(const Request& request, const Plan& plan) {
           to_text(model::Seconds{token_time(plan)});
   if (const std::optional<Plan> whole = with_enough_memory(request))
     text += ", with enough memory " + to_text(model::Seconds{token_time(*whole)});
-  text += " (predicted, analytic evaluator)\n";
+  text += " (predicted, links not shared)\n";
   return text + "what would avoid it: more memory (with these shares " + lacks(plan) +
-         "), more devices, weights in fewer bits (--dtype), fewer tokens or a smaller model\n";
+         "), more devices, " + without_streams(plan) +
+         "weights in fewer bits (--dtype), fewer tokens or a smaller model\n";
 }
 
 }  // namespace tandem::planner

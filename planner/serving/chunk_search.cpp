@@ -10,8 +10,11 @@
 namespace tandem::planner {
 namespace {
 
-constexpr std::int64_t kMostChunks = 256;
-constexpr std::int64_t kMostChunksOfMany = 32;
+// Tried always; more only while each doubling is the best so far, as a prediction takes time in
+// proportion.
+constexpr std::int64_t kUsualChunks = 256;
+constexpr std::int64_t kUsualChunksOfMany = 32;
+constexpr std::int64_t kMostChunks = 8192;
 constexpr std::int64_t kLongestStep = 512;
 
 class ChunkSearch {
@@ -22,24 +25,35 @@ class ChunkSearch {
       : longest_(longest), many_(many), roughly_(roughly), seconds_(&seconds) {}
 
   std::int64_t find() {
-    const std::int64_t most = std::min(many_ ? kMostChunksOfMany : kMostChunks, longest_);
+    const std::int64_t usual = std::min(many_ ? kUsualChunksOfMany : kUsualChunks, longest_);
     std::vector<std::int64_t> counts;
-    for (std::int64_t power = 1; power <= most; power *= 2) {
+    std::int64_t power = 1;
+    for (; power <= usual; power *= 2) {
       counts.push_back(power);
-      if (!many_ && !roughly_ && power > 1 && power * 3 / 2 <= most)
+      if (!many_ && !roughly_ && power > 1 && power * 3 / 2 <= usual)
         counts.push_back(power * 3 / 2);
     }
     for (const std::int64_t count : counts) consider(count);
+    const std::int64_t most = std::min(longest_, kMostChunks);
+    for (; counts.back() < most && may_be_more(counts.back()); power *= 2) {
+      counts.push_back(std::min(power, most));
+      consider(counts.back());
+    }
     if (roughly_) return chunk_of(best_count_);
     const auto at = std::ranges::find(counts, best_count_);
     const std::int64_t from = at == counts.begin() ? 1 : *(at - 1);
-    const std::int64_t to = at + 1 < counts.end() ? *(at + 1) : most;
+    const std::int64_t to = at + 1 < counts.end() ? *(at + 1) : std::min(most, 2 * *at);
     const std::int64_t between = std::max<std::int64_t>(1, (to - from) / (many_ ? 4 : 16));
     for (std::int64_t count = from; count <= to; count += between) consider(count);
     return chunk_of(best_count_);
   }
 
  private:
+  // Whether more chunks than `tried`, the most so far, may be better, or be the first that fit.
+  [[nodiscard]] bool may_be_more(std::int64_t tried) const {
+    return !search_ended() && (best_time_ == kNever || best_count_ == tried);
+  }
+
   [[nodiscard]] std::int64_t chunk_of(std::int64_t count) const {
     return count == 1 ? 0 : (longest_ + count - 1) / count;
   }

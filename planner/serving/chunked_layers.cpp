@@ -157,7 +157,7 @@ std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
       continue;
     }
     auto& found = std::get<ServicePlan>(made);
-    found.plan.partition = request.partition;
+    if (chooses_layers(request)) found.plan.partition = request.partition;
     const double seconds = service.seconds(found.plan, found.chunk);
     if (best && seconds >= least * kBetter) continue;
     least = seconds;

@@ -83,4 +83,29 @@ std::variant<LiveService, Infeasible> service_here(const model::Transformer& tra
   return service;
 }
 
+std::variant<ServicePlan, Infeasible> plan_prompt_here(const model::Transformer& transformer,
+                                                       const Workload& workload,
+                                                       model::Bytes memory,
+                                                       std::optional<std::int64_t> chunk) {
+  const Request request = request_here(transformer, workload, memory);
+  const bool is_whole = !transformer.architecture().generates() ||
+                        (chunk && (*chunk == 0 || *chunk >= workload.prompt_tokens));
+  std::variant<Plan, Infeasible> whole = Infeasible{};
+  if (is_whole || !chunk) {
+    whole = make_plan(request);
+    const auto* const plan = std::get_if<Plan>(&whole);
+    if (plan != nullptr && (is_whole || !plan->streams())) return ServicePlan{.plan = *plan};
+  }
+  if (is_whole) return std::get<Infeasible>(std::move(whole));
+  const std::vector<InferenceRequest> requests = samples_of(
+      {.id = {}, .prompt_tokens = workload.prompt_tokens, .new_tokens = workload.new_tokens}, 1);
+  auto made = make_fitting_plan(
+      request,
+      {.requests = requests, .policy = find_policy("continuous"), .seconds = {}, .chunk = chunk});
+  const auto* const found = std::get_if<ServicePlan>(&made);
+  if (chunk || (found != nullptr && found->chunk > 0)) return made;
+  if (auto* const plan = std::get_if<Plan>(&whole)) return ServicePlan{.plan = std::move(*plan)};
+  return std::get<Infeasible>(std::move(whole));
+}
+
 }  // namespace tandem::planner

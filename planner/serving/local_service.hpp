@@ -9,6 +9,7 @@
 #include "planner/search/search.hpp"
 #include "planner/serving/planned_service.hpp"
 #include "planner/serving/policy/policy.hpp"
+#include "planner/serving/service_search.hpp"
 
 namespace tandem::planner {
 
@@ -35,5 +36,13 @@ struct LiveService {
 // tokens, or shorter ones.
 [[nodiscard]] std::variant<LiveService, Infeasible> service_here(
     const model::Transformer& transformer, model::Bytes memory);
+
+// Returns a plan of request_here() for one request, and how its prompt is read: in chunks of
+// `chunk` rows, whole (0) or, without it, whole if it fits so with all weights in memory, else in
+// chunks as make_fitting_plan() finds, else whole with weights that stream. Throws Error as
+// make_plan does.
+[[nodiscard]] std::variant<ServicePlan, Infeasible> plan_prompt_here(
+    const model::Transformer& transformer, const Workload& workload, model::Bytes memory,
+    std::optional<std::int64_t> chunk);
 
 }  // namespace tandem::planner

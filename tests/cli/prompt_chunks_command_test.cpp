@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cli/cli_program.hpp"
@@ -32,6 +35,20 @@ class Chunks : public Kitchen {
     return run(words);
   }
 };
+
+// The names that `--strategy` knows, without auto.
+Words strategies(const Workbench& bench) {
+  const std::string text =
+      bench.run({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy", "none"}).err;
+  const std::string known = "known: ";
+  std::istringstream list(text.substr(text.find(known) + known.size()));
+  Words names;
+  for (std::string name; list >> name;) {
+    if (name.ends_with(',')) name.pop_back();
+    if (name != "auto") names.push_back(name);
+  }
+  return names;
+}
 
 }  // namespace
 
@@ -82,6 +99,29 @@ TEST_CASE("cli/chunk: plan and simulate have the same memory of each device") {
   }
 }
 
+TEST_CASE("cli/chunk: what is planned in chunks is simulated and run, by every strategy") {
+  const Chunks bench;
+  std::size_t planned = 0;
+  for (const std::string& strategy : strategies(bench)) {
+    CAPTURE(strategy);
+    if (strategy == "spread") continue;  // reads the prompt of one request whole
+    const auto plan = [&](const std::string& chunk, const std::string& file) {
+      bench.must(
+          bench.plan_words({"--strategy", strategy, "--chunk", chunk, "--out", file, "--quiet"}));
+      return Json::parse(bench.read(file)).value("partition", "none");
+    };
+    CHECK(plan("5", "chunks.json") == plan("whole", "whole.json"));
+    bench.must({"simulate", "chunks.json", "--out", "predicted.json", "--quiet"});
+    const Outcome whole = bench.run_plan("whole.json");
+    const Outcome chunks = bench.run_plan("chunks.json");
+    REQUIRE_MESSAGE(whole.code == 0, whole.err);
+    REQUIRE_MESSAGE(chunks.code == 0, chunks.err);
+    CHECK(chunks.out == whole.out);
+    ++planned;
+  }
+  CHECK(planned >= 6);
+}
+
 TEST_CASE("cli/chunk: a run may be longer than planned, as far as memory allows") {
   const Chunks bench;
   bench.must(
@@ -97,6 +137,42 @@ TEST_CASE("cli/chunk: a run may be longer than planned, as far as memory allows"
   CHECK(chunks.err.find("20 tokens, first after") != std::string::npos);
   bench.must(bench.plan_words({"--strategy", "pipeline", "--out", "p.json", "--quiet"}));
   CHECK(bench.run(words).out == chunks.out);
+}
+
+TEST_CASE(
+    "cli/chunk: a run without a plan reads a long prompt in chunks where it must, or as asked") {
+  const Kitchen bench;
+  Json config = Json::parse(bench.read("tiny.json"));
+  config["max_position_embeddings"] = 4096;
+  bench.write("long.json", config.dump());
+  bench.must({"model", "random", "--config", "long.json", "--out", "long", "--quiet"});
+  std::string ids;
+  for (int i = 0; i < 4000; ++i) ids += std::to_string(i % 90) + ' ';
+  bench.write("ids.txt", ids);
+  bench.must({"plan", "--platform", "pair.xml", "--model", "long", "--strategy", "local", "--chunk",
+              "whole", "--prompt-tokens", "4000", "--new-tokens", "3", "--out", "w.json",
+              "--quiet"});
+  const Json memory = Json::parse(bench.read("w.json")).at("devices").at(0).at("memory");
+  double whole_bytes = 0.0;
+  for (const auto& [what, bytes] : memory.items())
+    if (bytes.is_number()) whole_bytes += bytes.get<double>();
+  const std::string less = std::to_string(static_cast<std::int64_t>(whole_bytes) - (1 << 20)) + "B";
+  const auto here = [&](const Words& more) {
+    Words words{"run",     "--weights",    "long", "--cache",      "cache", "--prompt-ids",
+                "ids.txt", "--new-tokens", "3",    "--ignore-eos", "--out", "m.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = bench.run(words);
+    CHECK_MESSAGE(outcome.code == 0, outcome.out << outcome.err);
+    return std::pair(outcome.out,
+                     Json::parse(bench.read("m.json")).at("environment").value("chunk", "whole"));
+  };
+  const auto [text, reading] = here({});
+  CHECK(reading == "whole");
+  CHECK(here({"--chunk", "300"}) == std::pair(text, std::string("300")));
+  CHECK(here({"--memory-limit", less}) == std::pair(text, std::string("512")));
+  check_refused(bench,
+                {"run", "--weights", "long", "--prompt", "a", "--logits", "l.npy", "--chunk", "3"},
+                2, "'--logits'");
 }
 
 TEST_CASE("cli/chunk: the bottleneck is that of the chunks, also of a workload of one request") {
@@ -192,7 +268,7 @@ TEST_CASE("cli/chunk: chunks that cannot be are refused") {
   };
   refused({"--strategy", "csps", "--sp", "auto", "--chunk", "5"}, "'--chunk'");
   refused({"--strategy", "spread", "--decode-moves", "auto", "--chunk", "5"}, "'--chunk'");
-  refused({"--strategy", "spread", "--chunk", "5"}, "'--chunk'");
+  refused({"--strategy", "spread", "--chunk", "5"}, "with '--samples' or '--workload' it reads");
   refused({"--strategy", "csps", "--levels", "2", "--chunk", "5"}, "levels");
   refused({"--strategy", "pipeline", "--rounds", "2", "--chunk", "5"}, "go round");
   refused({"--strategy", "pipeline", "--window", "2", "--chunk", "5"}, "'--chunk'");
@@ -203,6 +279,46 @@ TEST_CASE("cli/chunk: chunks that cannot be are refused") {
   check_refused(bench,
                 bench.plan_words({"--strategy", "pipeline", "--chunk", "8", "--in-flight", "4"}), 1,
                 "1 request has at most 3 to do at once");
+}
+
+// Whichever would do: what is printed as a remedy fits, and what does not is not printed.
+TEST_CASE("cli/chunk: a model that does not fit names chunks, devices and types that let it") {
+  const Chunks bench;
+  const auto refusal = [&](const Words& more) {
+    Words words = bench.plan_words({"--strategy", "local"});
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = bench.run(words);
+    CHECK(outcome.code == 3);
+    return outcome.out;
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string none = refusal({"--memory-limit", "1MiB", "--chunk", "whole"});
+  CHECK(has(none, "keys and values in fewer bits (--cache-type q8_0)"));
+  CHECK_FALSE(has(none, "it fits "));
+  CHECK_FALSE(
+      has(refusal({"--memory-limit", "1MiB", "--cache-type", "q8_0"}), "keys and values in fewer"));
+
+  Json config = Json::parse(bench.read("tiny.json"));
+  config["max_position_embeddings"] = 4096;
+  bench.write("long.json", config.dump());
+  const Words lengths{"plan", "--platform",   "pair.xml", "--model", "long.json", "--prompt-tokens",
+                      "4000", "--new-tokens", "3"};
+  const auto planned = [&](const Words& more) {
+    Words words = lengths;
+    words.insert(words.end(), more.begin(), more.end());
+    return bench.run(words);
+  };
+  std::string limit;
+  for (int mib = 45; mib < 90 && limit.empty(); ++mib) {
+    const std::string size = std::to_string(mib) + "MiB";
+    if (planned({"--strategy", "local", "--memory-limit", size, "--chunk", "64"}).code == 0)
+      limit = size;
+  }
+  REQUIRE_FALSE(limit.empty());
+  const Words whole{"--strategy", "local", "--memory-limit", limit, "--chunk", "whole"};
+  CHECK(has(planned(whole).out, "it fits with the prompt in chunks (--chunk auto)"));
 }
 
 TEST_CASE("cli/chunk: a plan in chunks has no room for a whole prompt, and says so") {

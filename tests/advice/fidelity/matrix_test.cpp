@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "advice/fidelity/matrix_files.hpp"
 #include "model/transformer/transformer.hpp"
@@ -43,6 +44,21 @@ TEST_CASE("study/fidelity matrix: each half has every allowed pair of levels") {
                one.row()[pair.second.factor] == pair.second.level;
       }));
     }
+  }
+}
+
+// What `tandem plan` chooses by default changes; recordings must not.
+TEST_CASE("study/fidelity matrix: plans state their types and how prompts are read") {
+  for (const Configuration& one : study::configurations(Half::shown)) {
+    CAPTURE(one.name());
+    const std::vector<std::string> flags = study::fidelity_plan_flags(one);
+    const auto value = [&](const char* flag) {
+      const auto at = std::ranges::find(flags, flag);
+      return at == flags.end() || at + 1 == flags.end() ? std::string() : *(at + 1);
+    };
+    CHECK(value("--cache-type") == "f32");
+    CHECK(value("--chunk") == "whole");
+    CHECK(value("--wire-type") == (value("--strategy") == "local" ? "" : "f32"));
   }
 }
 

@@ -121,6 +121,27 @@ TEST_CASE("study/free changes: each takes what a plan that is asked for it takes
     CHECK(*change->seconds <= changes.unchanged_s * (1.0 - kWorthSaying));
 }
 
+TEST_CASE("study/free changes: the head is split by the best strategy that can") {
+  const planner::Plan plan = planned(request_for(home4(), "spread"));
+  const auto evaluator = planning_evaluator(EvaluatorKind::analytic);
+  FreeQuestion question{.ask = fixed_plan(plan, nullptr, evaluator),
+                        .plan = &plan,
+                        .planned_s = request_s(plan),
+                        .clock = request_clock(EvaluatorKind::analytic)};
+  CHECK(std::ranges::count(free_changes(question).tried, "head", &FreeChange::kind) == 0);
+  for (const char* const other : {"sp", "galaxy", "tensor"})
+    question.others.push_back(fixed_plan(planned(request_for(home4(), other)), nullptr, evaluator));
+  const FreeChanges changes = free_changes(question);
+  CHECK(std::ranges::count(changes.tried, "head", &FreeChange::kind) == 1);
+  planner::Request split = request_for(home4(), "galaxy");
+  split.head = planner::HeadPlacement::split;
+  check_takes(changes, "the LM head split with strategy galaxy", split);
+  const FreeChange& head = find(changes, "the LM head split with strategy galaxy");
+  CHECK(value_of(head, "strategy") == "galaxy");
+  CHECK(value_of(head, "decode-moves").empty());  // which fixes the plan of spread
+  CHECK(head.price == Price::privacy);
+}
+
 TEST_CASE("study/free changes: levels are offered where rows are exchanged, with their price") {
   for (const char* const strategy : {"csps", "galaxy", "tensor"}) {
     CAPTURE(strategy);

@@ -14,8 +14,8 @@ namespace tandem::test::chunk_search_test {
 // With k chunks, each of which takes `each` beside its part of the prompt: (k + S - 1) (1 / k +
 // each), which is least for k = sqrt((S - 1) / each).
 TEST_CASE("planner/chunk: the best number of chunks of a pipeline by its closed form") {
-  for (const std::int64_t rows : {48, 500, 4000}) {
-    for (const double each : {0.3, 0.01, 0.002}) {
+  for (const std::int64_t rows : {48, 500, 4000, 60000}) {
+    for (const double each : {0.3, 0.01, 0.002, 2e-5, 1e-6}) {
       for (const bool many : {false, true}) {
         CAPTURE(rows);
         CAPTURE(each);
@@ -27,11 +27,23 @@ TEST_CASE("planner/chunk: the best number of chunks of a pipeline by its closed 
         double least = seconds(0);
         for (std::int64_t chunk = 1; chunk <= rows; ++chunk)
           least = std::min(least, seconds(chunk));
-        // Of many requests 32 chunks are the most.
         CHECK(seconds(planner::best_chunk(rows, many, false, seconds)) <=
               least * (many ? 1.02 : 1.001));
       }
     }
+  }
+}
+
+TEST_CASE("planner/chunk: more chunks than usual are predicted only while they are better") {
+  for (const std::int64_t best : {1, 40, 300, 1500}) {
+    CAPTURE(best);
+    std::int64_t most = 0;
+    static_cast<void>(planner::best_chunk(60000, false, false, [&](std::int64_t chunk) {
+      const std::int64_t count = chunk == 0 ? 1 : (60000 + chunk - 1) / chunk;
+      most = std::max(most, count);
+      return std::abs(std::log(static_cast<double>(count) / static_cast<double>(best)));
+    }));
+    CHECK(most <= std::max<std::int64_t>(260, 4 * best));
   }
 }
 
