@@ -78,7 +78,13 @@ std::string speed_remark(const model::Cluster& cluster) {
 std::string link_remark(const model::Cluster& cluster) {
   constexpr double kLeastBytesPerS = 1e4;  // a modem of 56 kbit/s has 7 kB/s
   constexpr double kLongestS = 2.0;        // a satellite in geostationary orbit has 0.25 s
-  for (const model::Link& link : cluster.links()) {
+  std::vector<bool> used(cluster.links().size(), false);
+  for (const model::Edge& edge : cluster.edges()) {
+    for (const model::Hop& hop : edge.hops) used[static_cast<std::size_t>(hop.link)] = true;
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) continue;
+    const model::Link& link = cluster.links()[i];
     const std::string name = "link '" + link.name + "' has a ";
     if (link.bandwidth.value() < kLeastBytesPerS)
       return name + "bandwidth of " + to_text(link.bandwidth) +

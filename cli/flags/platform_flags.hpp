@@ -30,15 +30,15 @@ inline constexpr Flag kShareFlag{
 [[nodiscard]] sim::PlatformOptions platform_options(const Options& options,
                                                     bool has_devices = false);
 
-// Returns one line on standard values that the file of `platform` does not state and on what was
-// ignored in it; empty if there are none.
+// Returns one line on standard values that the file of `platform` does not state; empty if there
+// are none.
 [[nodiscard]] std::string defaults_remark(const sim::Platform& platform);
 
 // Returns one line on the slowest device if no computer of today is so slow; empty otherwise.
 [[nodiscard]] std::string speed_remark(const model::Cluster& cluster);
 
-// Returns one line on the first link that is slower than any network, as where a number of the file
-// lacks its unit; empty if there is none.
+// Returns one line on the first link of an edge that is slower than any network, as where a number
+// of the file lacks its unit; empty if there is none.
 [[nodiscard]] std::string link_remark(const model::Cluster& cluster);
 
 }  // namespace tandem::cli
