@@ -10,6 +10,7 @@
 
 #include "advice/fit.hpp"
 #include "advice/fit_placements.hpp"
+#include "cli/files/model_context.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache_type.hpp"
 #include "cli/flags/outcome.hpp"
@@ -207,7 +208,13 @@ class Finder {
                    " is " + std::to_string(found.tokens) +
                    " tokens: " + to_text(request().workload) + ".\n";
     if (found.tokens == range.most) {
-      fitted_.text += "That is the model's own maximum.\n";
+      const std::int64_t stated = stated_context(fitted_.found.model_name);
+      fitted_.text += stated == range.most
+                          ? "That is the model's own maximum.\n"
+                          : "That is tandem's maximum for the model, whose file states " +
+                                std::to_string(stated) +
+                                " tokens: beyond the first chunk or window of its attention, "
+                                "results would be wrong.\n";
     } else if (found.effort.complete) {
       fitted_.text +=
           "One token more does not fit" + where_text(*fitted_.plan) + ": " + found.beyond + ".\n";

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "cli/files/files.hpp"
+#include "cli/files/model_context.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/commands.hpp"
 #include "cli/flags/device_flags.hpp"
@@ -166,6 +167,12 @@ Json geometry_json(const Transformer& t) {
           {"parameters", t.parameters()}};
 }
 
+// What tandem supports of the context that a model's file states.
+std::string context_text(const Transformer& t, std::int64_t stated) {
+  const std::string most = std::to_string(t.max_context);
+  return stated == t.max_context ? most : most + " of " + std::to_string(stated);
+}
+
 int list_models(const Arguments& arguments, std::ostream& out) {
   Options options({.command = "model list",
                    .summary = "Lists the models that come with tandem.",
@@ -181,11 +188,12 @@ int list_models(const Arguments& arguments, std::ostream& out) {
     const Transformer t = load_model(name);
     all.push_back(geometry_json(t));
     all.back()["active_parameters"] = t.active_parameters();
+    const std::int64_t stated = stated_context(name);
+    all.back()["stated_context"] = stated;
     table.add({name, std::string(model::to_string(t.family)), std::to_string(t.layers),
                std::to_string(t.hidden), std::to_string(t.heads), std::to_string(t.kv_heads),
-               std::to_string(t.intermediate), std::to_string(t.vocab),
-               std::to_string(t.max_context), billions(t.parameters()),
-               billions(t.active_parameters())});
+               std::to_string(t.intermediate), std::to_string(t.vocab), context_text(t, stated),
+               billions(t.parameters()), billions(t.active_parameters())});
   }
   if (as_json) {
     out << all.dump(2) << '\n';
@@ -271,8 +279,9 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   }
   out << t.name << ": " << to_string(t.family) << ", " << t.layers << " layers, hidden " << t.hidden
       << ", " << t.heads << " heads of " << t.head_dim << " (" << t.kv_heads << " key/value), FFN "
-      << t.intermediate << ", vocabulary " << t.vocab << ", context " << t.max_context
-      << (t.tied_embeddings ? ", tied embeddings" : "") << "\n";
+      << t.intermediate << ", vocabulary " << t.vocab << ", context "
+      << context_text(t, stated_context(name)) << (t.tied_embeddings ? ", tied embeddings" : "")
+      << "\n";
   if (const std::int64_t windowed = std::ranges::count(t.windowed, true); windowed > 0)
     out << "attention of " << windowed << " layers sees the last " << t.window << " positions\n";
   out << model_remarks(t, prompt);

@@ -122,10 +122,16 @@ PlanSearch search(const Options& options, WantedPlan& question,
     if (question.devices.searched)
       return answer_of_any(options, asked, question.formats, question.reading, question.served,
                            question.limits, found.choice);
-    if (question.flags.sp == "auto")
-      return answer_of(found.of_two.emplace(planner::choose_sp(asked)));
-    if (!question.flags.moves)
-      return answer_of(found.of_moves.emplace(planner::choose_moves(asked)));
+    if (question.flags.sp == "auto" || !question.flags.moves) {
+      planner::SearchEffort effort(question.limits);
+      Answer answer = question.flags.sp == "auto"
+                          ? answer_of(found.of_two.emplace(planner::choose_sp(asked, effort)))
+                          : answer_of(found.of_moves.emplace(planner::choose_moves(asked, effort)));
+      found.one = {.evaluations = effort.evaluations(),
+                   .elapsed_s = effort.seconds(),
+                   .to_the_end = !effort.ended()};
+      return answer;
+    }
     if (found.loss) return answer_within(asked, *found.loss, *question.bounded, found.drop);
     return answer_to(options, asked, question.reading, question.served, question.limits,
                      &found.one.emplace());

@@ -43,11 +43,9 @@ std::string path_text(const model::Cluster& cluster, const model::Route& route) 
 
 Json to_json(const sim::Platform& platform) {
   const model::Cluster& cluster = platform.cluster;
-  Json json{{"name", cluster.name()},
-            {"devices", Json::array()},
-            {"links", Json::array()},
-            {"routes", Json::array()},
-            {"defaults", platform.defaults}};
+  Json json{{"name", cluster.name()},        {"devices", Json::array()},
+            {"links", Json::array()},        {"routes", Json::array()},
+            {"defaults", platform.defaults}, {"remarks", platform.remarks}};
   for (const model::Device& device : cluster.devices())
     json["devices"].push_back({{"name", device.name},
                                {"cores", device.cores},
@@ -175,7 +173,9 @@ int platform_command(const Arguments& arguments, std::ostream& out) {
         << varies << '\n';
   if (!platform.defaults.empty()) out << "\nNot stated by the file, defaults used:\n";
   for (const std::string& line : platform.defaults) out << "  " << line << '\n';
-  for (const std::string& remark : {speed_remark(cluster), link_remark(cluster)}) {
+  std::vector<std::string> remarks{speed_remark(cluster), link_remark(cluster)};
+  remarks.insert(remarks.end(), platform.remarks.begin(), platform.remarks.end());
+  for (const std::string& remark : remarks) {
     if (!remark.empty()) out << '\n' << remark << '\n';
   }
   return 0;

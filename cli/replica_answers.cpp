@@ -18,6 +18,7 @@
 #include "cli/version.hpp"
 #include "cli/views/interruption.hpp"
 #include "cli/views/loss_view.hpp"
+#include "cli/views/next_commands.hpp"
 #include "cli/views/progress_view.hpp"
 #include "cli/views/result_tables.hpp"
 #include "model/base/error.hpp"
@@ -248,7 +249,8 @@ int plan_replicas(const Options& options, const WantedReplicas& wanted, study::Q
     out << choice_json(choice, question.request.objective, losses).dump(2) << '\n';
   } else if (show.table()) {
     print_choice(choice, question, *wanted.rule, losses, out);
-    if (show.file) out << "\npredict all of them: tandem simulate " << *show.file << '\n';
+    if (show.file)
+      out << "\npredict all of them: tandem simulate " << shell_word(*show.file) << '\n';
   }
   return 0;
 }

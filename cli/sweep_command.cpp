@@ -177,7 +177,7 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
   options.settle();
   // Every point's scenario is made before the first is simulated: a wrong value costs no work.
   study::Library library(scenarios(reading, [quiet](const sim::Platform& platform) {
-    for (const std::string& remark : platform_remarks(platform)) {
+    for (const std::string& remark : platform_remarks(platform, platform.cluster)) {
       if (!quiet) std::cerr << "tandem sweep: " << remark << '\n';
     }
   }));

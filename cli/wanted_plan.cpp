@@ -18,6 +18,7 @@
 #include "cli/flags/platform_flags.hpp"
 #include "cli/flags/predicted_workload.hpp"
 #include "model/base/error.hpp"
+#include "model/cluster/cluster_edit.hpp"
 #include "model/predict/measured_disks.hpp"
 #include "planner/search/affordable_types.hpp"
 #include "planner/search/default_types.hpp"
@@ -73,15 +74,10 @@ std::string wanted_strategy(const Options& options) {
   return options.choice_or("strategy", kAutoStrategy, known);
 }
 
-planner::SearchEffort::Limits wanted_limits(const Options& options, const StrategyFlags& flags,
-                                            bool bounded) {
-  const bool to_the_end = bounded || flags.sp == "auto" || !flags.moves ||
-                          options.text_or("devices", "all") == "fewest";
+planner::SearchEffort::Limits wanted_limits(const Options& options, bool bounded) {
   const planner::SearchEffort::Limits limits = effort_limits(options);
-  if (!to_the_end) return limits;
-  const std::string why =
-      "with '--max-loss', '--max-ttft', '--sp auto', '--decode-moves auto' or '--devices fewest', "
-      "which search to the end";
+  if (!bounded) return limits;
+  const std::string why = "with '--max-ttft', or '--max-loss' and levels, which search to the end";
   options.refuse({"evaluations"}, why);
   if (limits.seconds) options.refuse({"seconds"}, why);
   return {};
@@ -102,13 +98,12 @@ std::optional<Served> wanted_requests(const Options& options, const std::string&
                 .plans = true});
 }
 
-// Prints what is assumed of its hosts.
-sim::Platform read_scenario(const Options& options, const std::string& platform, bool quiet) {
-  sim::Platform scenario = sim::read_platform(platform, platform_options(options, true));
-  for (const std::string& remark : platform_remarks(scenario)) {
-    if (!quiet) std::cerr << "tandem plan: " << remark << '\n';
+// Prints what is unusual in the file, and what is assumed of the devices that are `used`.
+void print_platform_remarks(const sim::Platform& scenario, const std::vector<bool>& used) {
+  for (const std::string& remark :
+       platform_remarks(scenario, model::of_devices(scenario.cluster, used))) {
+    std::cerr << "tandem plan: " << remark << '\n';
   }
-  return scenario;
 }
 
 // Refuses what compares two plans by one request.
@@ -218,7 +213,7 @@ WantedPlan wanted_plan(const Options& options, const Shown& show) {
   const std::optional<FormatBound> formats_bound =
       format_bound_of(options, chosen, find_weights(model_name));
   check_files(options, platform, model_name, bounded, formats_bound, show);
-  const planner::SearchEffort::Limits limits = wanted_limits(options, flags, bounded.has_value());
+  const planner::SearchEffort::Limits limits = wanted_limits(options, bounded.has_value());
   model::Transformer transformer = load_model(model_name);
   transformer.cache = given_cache_type(options).value_or(model::CacheFormat::f32);
   std::vector<model::WeightFormats> formats;
@@ -243,8 +238,9 @@ WantedPlan wanted_plan(const Options& options, const Shown& show) {
                   .transformer = transformer,
                   .served = served,
                   .objective = objective};
-  const sim::Platform scenario = read_scenario(options, platform, show.quiet);
+  const sim::Platform scenario = sim::read_platform(platform, platform_options(options, true));
   const WantedDevices devices = devices_of(options, scenario.cluster, chosen, any);
+  if (!show.quiet) print_platform_remarks(scenario, devices.used);
   WantedPlan question{.model_name = model_name,
                       .any = any,
                       .flags = flags,

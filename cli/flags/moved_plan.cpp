@@ -41,7 +41,8 @@ planner::PlanFile moved_plan(const Options& options, planner::PlanFile file) {
                          share == platform.shares.end() ? nullptr : &share->second, remark));
     options.remark(remark);
   }
-  for (const std::string& remark : platform_remarks(platform)) options.remark(remark);
+  for (const std::string& remark : platform_remarks(platform, platform.cluster))
+    options.remark(remark);
   study::MovedPlan moved = study::on_platform(file, stated);
   options.remark("platform '" + moved.file.plan.cluster.name() + "' instead of '" +
                  file.plan.cluster.name() +

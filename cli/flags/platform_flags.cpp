@@ -57,10 +57,12 @@ std::map<std::string, std::string> platform_defaults(const Options& options) {
   return defaults;
 }
 
-std::vector<std::string> platform_remarks(const sim::Platform& platform) {
-  std::vector<std::string> remarks{defaults_remark(platform), speed_remark(platform.cluster),
-                                   link_remark(platform.cluster)};
+std::vector<std::string> platform_remarks(const sim::Platform& platform,
+                                          const model::Cluster& used) {
+  std::vector<std::string> remarks{defaults_remark(platform), speed_remark(used),
+                                   link_remark(used)};
   std::erase(remarks, "");
+  remarks.insert(remarks.end(), platform.remarks.begin(), platform.remarks.end());
   return remarks;
 }
 
@@ -91,7 +93,13 @@ std::string speed_remark(const model::Cluster& cluster) {
 std::string link_remark(const model::Cluster& cluster) {
   constexpr double kLeastBytesPerS = 1e4;  // a modem of 56 kbit/s has 7 kB/s
   constexpr double kLongestS = 2.0;        // a satellite in geostationary orbit has 0.25 s
-  for (const model::Link& link : cluster.links()) {
+  std::vector<bool> used(cluster.links().size(), false);
+  for (const model::Edge& edge : cluster.edges()) {
+    for (const model::Hop& hop : edge.hops) used[static_cast<std::size_t>(hop.link)] = true;
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) continue;
+    const model::Link& link = cluster.links()[i];
     const std::string name = "link '" + link.name + "' has a ";
     if (link.bandwidth.value() < kLeastBytesPerS)
       return name + "bandwidth of " + to_text(link.bandwidth) +

@@ -35,19 +35,20 @@ inline constexpr Flag kShareFlag{
 // What `--default` says. Throws Usage for a malformed or repeated one.
 [[nodiscard]] std::map<std::string, std::string> platform_defaults(const Options& options);
 
-// Returns what to say of a platform that is read to predict with it: the three remarks below that
-// are not empty.
-[[nodiscard]] std::vector<std::string> platform_remarks(const sim::Platform& platform);
+// Returns what to say of a platform that is read to predict with its devices in `used`: the three
+// remarks below that are not empty, and those of the reading.
+[[nodiscard]] std::vector<std::string> platform_remarks(const sim::Platform& platform,
+                                                        const model::Cluster& used);
 
-// Returns one line on standard values that the file of `platform` does not state and on what was
-// ignored in it; empty if there are none.
+// Returns one line on standard values that the file of `platform` does not state; empty if there
+// are none.
 [[nodiscard]] std::string defaults_remark(const sim::Platform& platform);
 
 // Returns one line on the slowest device if no computer of today is so slow; empty otherwise.
 [[nodiscard]] std::string speed_remark(const model::Cluster& cluster);
 
-// Returns one line on the first link that is slower than any network, as where a number of the file
-// lacks its unit; empty if there is none.
+// Returns one line on the first link of an edge that is slower than any network, as where a number
+// of the file lacks its unit; empty if there is none.
 [[nodiscard]] std::string link_remark(const model::Cluster& cluster);
 
 }  // namespace tandem::cli

@@ -15,6 +15,7 @@
 #include "model/config/config_keys.hpp"
 #include "model/config/config_rope.hpp"
 #include "model/config/config_traits.hpp"
+#include "model/config/stated_context.hpp"
 #include "model/transformer/transformer.hpp"
 
 namespace tandem::model {
@@ -99,15 +100,19 @@ bool asks_to_slide(const Dialect& dialect) {
          dialect.model_type != "ministral3";
 }
 
-// Attention within a window is full attention up to there.
-void read_context(const JsonValue& root, const Dialect& dialect, Transformer& t) {
+std::int64_t context_of(const JsonValue& root, const Dialect& dialect) {
   // Llama 1's oldest files have the second name only.
   const auto context_key = !root.find(dialect.context) && root.find("max_sequence_length")
                                ? "max_sequence_length"
                                : dialect.context;
-  t.max_context = size_or(root, context_key, dialect.default_context);
-  if (const auto shorter = optional_size(root, "max_sequence_length"))
-    t.max_context = std::min(t.max_context, *shorter);
+  const std::int64_t context = size_or(root, context_key, dialect.default_context);
+  const auto shorter = optional_size(root, "max_sequence_length");
+  return shorter ? std::min(context, *shorter) : context;
+}
+
+// Attention within a window is full attention up to there.
+void read_context(const JsonValue& root, const Dialect& dialect, Transformer& t) {
+  t.max_context = context_of(root, dialect);
   if (!caps_context(dialect.family)) return;
   if (!flag(root, "use_sliding_window", true) && asks_to_slide(dialect)) return;
   constexpr std::int64_t kWindowOfMistral = 4096;  // where its files say nothing
@@ -334,12 +339,48 @@ JsonValue text_part(const JsonValue& file) {
   return text;
 }
 
+constexpr JsonLimits kConfigLimits{.bytes = std::size_t{1} << 20U, .depth = 32};
+constexpr std::string_view kConfigRemedy = "correct the file or use another model";
+
+// Returns `text` with the numbers that Python writes and JSON does not have (NaN, Infinity,
+// -Infinity) as strings, so that only a field that must be a number refuses them.
+std::string with_quoted_numbers(std::string_view text) {
+  std::string quoted;
+  quoted.reserve(text.size());
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto is_number = [&](std::string_view word) {
+      return !in_string && text.substr(at).starts_with(word);
+    };
+    const std::string_view number = is_number("-Infinity")  ? "-Infinity"
+                                    : is_number("Infinity") ? "Infinity"
+                                    : is_number("NaN")      ? "NaN"
+                                                            : "";
+    if (!number.empty()) {
+      quoted.append("\"").append(number).append("\"");
+      at += number.size();
+      continue;
+    }
+    if (text[at] == '"') in_string = !in_string;
+    if (in_string && text[at] == '\\' && at + 1 < text.size()) quoted.push_back(text[at++]);
+    quoted.push_back(text[at++]);
+  }
+  return quoted;
+}
+
 }  // namespace
 
+std::int64_t stated_context(std::string_view text, std::string_view source) {
+  const JsonDocument document(with_quoted_numbers(text), source, kConfigRemedy, kConfigLimits);
+  const JsonValue root = text_part(document.root());
+  const JsonValue type_field = root.at("model_type");
+  return context_of(root, find_dialect(type_field.text(), type_field));
+}
+
 Transformer parse_config_json(std::string_view text, std::string_view source) {
-  expect_kind(text, source, kConfigKind);
-  const JsonDocument document(text, source, "correct the file or use another model",
-                              {.bytes = std::size_t{1} << 20U, .depth = 32});
+  const std::string quoted = with_quoted_numbers(text);
+  expect_kind(quoted, source, kConfigKind);
+  const JsonDocument document(quoted, source, kConfigRemedy, kConfigLimits);
   const JsonValue file = document.root();
   const JsonValue root = text_part(file);
   const JsonValue type_field = root.at("model_type");

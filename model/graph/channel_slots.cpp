@@ -75,32 +75,68 @@ std::vector<Stay> stays_of(const TaskGraph& graph, const ChannelSlots& channel,
   return stays;
 }
 
+// The channel ends of a device, by (incoming, peer): outgoing ones first.
+using Ends = std::map<std::pair<bool, DeviceIndex>, ChannelSlots>;
+
+void add(Ends& ends, const Task& task, TaskIndex index, bool outgoing) {
+  const DeviceIndex peer = outgoing ? task.peer : task.device;
+  ChannelSlots& end = ends[{!outgoing, peer}];
+  end.peer = peer;
+  end.outgoing = outgoing;
+  const std::int64_t bytes = payload_bytes(task);
+  end.messages.push_back({.task = index, .bytes = bytes});
+  if (!moves_weights(task)) end.slot_bytes = std::max(end.slot_bytes, bytes);
+}
+
+std::vector<ChannelSlots> with_slots(const TaskGraph& graph, const MessageSchedule& schedule,
+                                     Ends ends, PassedOn& passed_on, std::int32_t steps_in_flight) {
+  std::vector<ChannelSlots> channels;
+  channels.reserve(ends.size());
+  for (auto& [key, end] : ends) {
+    end.slots = steps_in_flight * assign(end.messages, stays_of(graph, end, schedule, passed_on));
+    channels.push_back(std::move(end));
+  }
+  return channels;
+}
+
 }  // namespace
 
 std::vector<ChannelSlots> channel_slots(const TaskGraph& graph, const MessageSchedule& schedule,
                                         DeviceIndex device, std::int32_t steps_in_flight) {
   require(steps_in_flight >= 1, "channel_slots: at least one step in flight");
-  std::map<std::pair<bool, DeviceIndex>, ChannelSlots> ends;  // by (incoming, peer)
+  Ends ends;
   for (TaskIndex i = 0; i < graph.size(); ++i) {
     const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
-    if (task.lane != LaneKind::channel || (task.device != device && task.peer != device)) continue;
-    const bool outgoing = task.device == device;
-    const DeviceIndex peer = outgoing ? task.peer : task.device;
-    ChannelSlots& end = ends[{!outgoing, peer}];
-    end.peer = peer;
-    end.outgoing = outgoing;
-    const std::int64_t bytes = payload_bytes(task);
-    end.messages.push_back({.task = i, .bytes = bytes});
-    if (!moves_weights(task)) end.slot_bytes = std::max(end.slot_bytes, bytes);
+    if (task.lane != LaneKind::channel) continue;
+    if (task.device == device || task.peer == device) add(ends, task, i, task.device == device);
   }
-  std::vector<ChannelSlots> channels;
-  channels.reserve(ends.size());
   PassedOn passed_on(static_cast<std::size_t>(graph.size()), MessageSchedule::kBegin);
-  for (auto& [key, end] : ends) {  // outgoing ones first
-    end.slots = steps_in_flight * assign(end.messages, stays_of(graph, end, schedule, passed_on));
-    channels.push_back(std::move(end));
+  return with_slots(graph, schedule, std::move(ends), passed_on, steps_in_flight);
+}
+
+std::vector<std::vector<ChannelSlots>> channel_slots_by_device(const TaskGraph& graph,
+                                                               const MessageSchedule& schedule,
+                                                               std::size_t devices,
+                                                               std::int32_t steps_in_flight) {
+  require(steps_in_flight >= 1, "channel_slots: at least one step in flight");
+  std::vector<Ends> ends(devices);
+  const auto add_end = [&](DeviceIndex device, const Task& task, TaskIndex index, bool outgoing) {
+    const auto d = static_cast<std::size_t>(device);
+    if (d < devices) add(ends[d], task, index, outgoing);
+  };
+  for (TaskIndex i = 0; i < graph.size(); ++i) {
+    const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
+    if (task.lane != LaneKind::channel) continue;
+    add_end(task.device, task, i, true);
+    if (task.peer != task.device) add_end(task.peer, task, i, false);
   }
-  return channels;
+  // A message is passed on by its one receiver, so the devices share no entry.
+  PassedOn passed_on(static_cast<std::size_t>(graph.size()), MessageSchedule::kBegin);
+  std::vector<std::vector<ChannelSlots>> slots;
+  slots.reserve(devices);
+  for (Ends& of_device : ends)
+    slots.push_back(with_slots(graph, schedule, std::move(of_device), passed_on, steps_in_flight));
+  return slots;
 }
 
 }  // namespace tandem::model

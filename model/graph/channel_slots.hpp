@@ -5,6 +5,7 @@
 // slot in which its source arrived. Memory prediction, the executor's allocation and its lane
 // programs share this rule.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -50,6 +51,12 @@ inline constexpr std::int32_t kStepsInFlight = 1;
 // or emptied. Steps in flight share no slot. Throws logic_error unless `steps_in_flight` >= 1.
 [[nodiscard]] std::vector<ChannelSlots> channel_slots(
     const TaskGraph& graph, const MessageSchedule& schedule, DeviceIndex device,
+    std::int32_t steps_in_flight = kStepsInFlight);
+
+// Returns the channel ends of each of the first `devices` devices, as above, after one pass over
+// the graph's tasks. `schedule` needs the entries of all devices.
+[[nodiscard]] std::vector<std::vector<ChannelSlots>> channel_slots_by_device(
+    const TaskGraph& graph, const MessageSchedule& schedule, std::size_t devices,
     std::int32_t steps_in_flight = kStepsInFlight);
 
 }  // namespace tandem::model

@@ -179,12 +179,12 @@ std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& 
 
 std::vector<DeviceStorage> storage_of(const TaskGraph& graph, std::size_t devices) {
   const MessageSchedule schedule = message_schedule(graph);
+  const auto channels = channel_slots_by_device(graph, schedule, devices);
   std::vector<DeviceStorage> storage(devices);
   for (std::size_t d = 0; d < devices; ++d) {
-    const auto device = static_cast<DeviceIndex>(d);
-    const std::span<const BufferDeclaration> declared = graph.declared(device);
+    const std::span<const BufferDeclaration> declared = graph.declared(static_cast<DeviceIndex>(d));
     storage[d].buffers.assign(declared.begin(), declared.end());
-    for (const ChannelSlots& end : channel_slots(graph, schedule, device)) {
+    for (const ChannelSlots& end : channels[d]) {
       storage[d].channels.push_back(
           {.peer = end.peer, .outgoing = end.outgoing, .bytes = end.bytes()});
     }

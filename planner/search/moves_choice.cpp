@@ -53,10 +53,13 @@ std::string describe(const DecodeOption& option) {
 
 }  // namespace
 
-DecodeChoice choose_moves(const Request& request) {
+DecodeChoice choose_moves(const Request& request, SearchEffort& effort) {
+  const EffortScope scope(effort);
   DecodeChoice choice;
-  for (const DecodeMoves moves : find_strategy(request.strategy).moves())
+  for (const DecodeMoves moves : find_strategy(request.strategy).moves()) {
     choice.options.push_back(option_of(request, moves));
+    if (choice.options.back().plan) effort.has_plan();
+  }
   for (std::size_t i = 0; i < choice.options.size(); ++i) {
     const DecodeOption& option = choice.options[i];
     const bool better = !choice.best().plan || option.seconds < choice.best().seconds;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/partition/search_effort.hpp"
 #include "planner/search/search.hpp"
 
 namespace tandem::planner {
@@ -26,8 +27,9 @@ struct DecodeChoice {
 };
 
 // Plans every option within memory and selects the fastest by the request's objective and
-// evaluator. Throws as make_plan does.
-[[nodiscard]] DecodeChoice choose_moves(const Request& request);
+// evaluator. Throws as make_plan does. The limits of
+// `effort` apply once the first variant has a plan.
+[[nodiscard]] DecodeChoice choose_moves(const Request& request, SearchEffort& effort);
 
 // Describes the choice and the alternatives in one line.
 [[nodiscard]] std::string describe(const DecodeChoice& choice, Objective objective);

@@ -89,12 +89,16 @@ SpRule sp_rule(std::int64_t hidden, std::int64_t tokens, std::int64_t devices) {
           .ffn_limit = (1.0 - part) / 3.0};
 }
 
-SpChoice choose_sp(const Request& request) {
+SpChoice choose_sp(const Request& request, SearchEffort& effort) {
+  const EffortScope scope(effort);
   const model::Transformer& t = request.model;
   const Strategy& ntp = find_strategy(request.strategy);
   const std::string split = with_split_weights(ntp);
   require(!split.empty(), "choose_sp: of a strategy with two ways");
-  SpChoice choice{.ntp = ntp_way(request, ntp), .tp = option_of(request, split)};
+  SpChoice choice;
+  choice.ntp = ntp_way(request, ntp);
+  if (choice.ntp.plan) effort.has_plan();
+  choice.tp = option_of(request, split);
   const std::int64_t devices = request.cluster.size();
   choice.rule = sp_rule(t.hidden, request.workload.prompt_tokens, devices);
   if (choice.tp.plan) choice.gathered_bytes = lacking_bytes(*choice.tp.plan);

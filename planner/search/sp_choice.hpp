@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "planner/partition/search_effort.hpp"
 #include "planner/search/search.hpp"
 
 namespace tandem::planner {
@@ -53,7 +54,8 @@ struct SpChoice {
 // (with_split_weights). The first gathers weights (Plan::gather_weights) if the request says so, or
 // if that is faster than streaming them or the only feasible plan; their bytes then count among its
 // messages. Selects the faster by the request's objective and evaluator. Throws as make_plan does.
-[[nodiscard]] SpChoice choose_sp(const Request& request);
+// The limits of `effort` apply once the first variant has a plan.
+[[nodiscard]] SpChoice choose_sp(const Request& request, SearchEffort& effort);
 
 // Describes the choice in lines: both times, counted bytes, the rule's answer and any disagreement.
 [[nodiscard]] std::string describe(const SpChoice& choice, Objective objective);

@@ -97,60 +97,119 @@ void cap(Platform& platform, const std::map<std::string, double>& shares) {
   });
 }
 
+// Lists the settings of <config>, which tandem's simulator makes itself.
+std::string ignored_settings(const XmlDocument& document) {
+  constexpr int kMostListed = 8;
+  std::string list;
+  int count = 0;
+  for (const pugi::xml_node config : document.root("platform").children("config")) {
+    for (const pugi::xml_node setting : config.children("prop")) {
+      if (++count > kMostListed) continue;
+      list += (list.empty() ? "" : ", ") + std::string(setting.attribute("id").value()) + "=" +
+              setting.attribute("value").value();
+    }
+  }
+  if (count == 0) return "";
+  if (count > kMostListed) list += " and " + std::to_string(count - kMostListed) + " more";
+  return "<config> ignored, as tandem sets SimGrid's options: " + model::one_line(list, 400);
+}
+
+class PlatformFile {
+ public:
+  PlatformFile(const std::string& path, const PlatformOptions& options)
+      : path_(path),
+        options_(options),
+        text_(read_file(path)),
+        document_(text_, path),
+        profiles_(document_, std::filesystem::path(path).parent_path().string()),
+        seen_(hidden_from_simgrid(document_, text_)) {}
+
+  Platform read() {
+    if (is_graph(document_)) {
+      if (std::optional<Platform> whole = read_whole()) return *std::move(whole);
+    }
+    return read_flattened();
+  }
+
+ private:
+  // Nothing if pairs have no route, or other ones in SimGrid.
+  std::optional<Platform> read_whole() {
+    std::optional<GraphParts> parts = read_graph(document_, profiles_, assumed_);
+    if (!parts) return std::nullopt;
+    model::Cluster cluster = cluster_of(*parts);
+    if (const auto other = check_with_simgrid(seen_, path_, cluster)) {
+      remarks_.push_back("routes are those that SimGrid chooses, as where two are equally short: " +
+                         *other);
+      return std::nullopt;
+    }
+    if (!options_.hosts.empty()) cluster = narrowed(cluster, options_.hosts, path_);
+    std::vector<std::string> names = options_.used;
+    for (const model::Device& device : cluster.devices()) {
+      if (options_.used.empty()) names.push_back(device.name);
+    }
+    defaults_.keep(names);
+    const auto hosts = static_cast<std::size_t>(cluster.size());
+    return finished(std::move(cluster), hosts, std::move(parts->processors));
+  }
+
+  Platform read_flattened() {
+    defaults_ = {};
+    shares_.clear();
+    const bool given = !options_.hosts.empty();
+    GraphParts parts = read_flat(document_, profiles_, assumed_, seen_,
+                                 given ? HostPatterns{.patterns = options_.hosts}
+                                       : HostPatterns{.patterns = options_.used,
+                                                      .flag = options_.used_by,
+                                                      .remedy = options_.used_remedy});
+    model::Cluster cluster = cluster_of(parts);
+    const std::size_t hosts = given ? cluster.devices().size() : parts.hosts;
+    return finished(std::move(cluster), hosts, std::move(parts.processors));
+  }
+
+  [[nodiscard]] model::Cluster cluster_of(GraphParts& parts) const {
+    try {
+      return {std::move(parts.name), std::move(parts.devices), std::move(parts.routers),
+              std::move(parts.links), std::move(parts.edges)};
+    } catch (const Error& e) {
+      throw Error(path_ + ": " + e.what());
+    }
+  }
+
+  Platform finished(model::Cluster cluster, std::size_t hosts,
+                    std::map<std::string, std::string> processors) {
+    Platform platform{.cluster = std::move(cluster),
+                      .defaults = defaults_.lines(),
+                      .hosts = hosts,
+                      .processors = std::move(processors),
+                      .remarks = remarks_};
+    for (const auto& [device, share] : options_.shares) {
+      static_cast<void>(platform.cluster.find(device));
+      shares_.insert_or_assign(device, share);
+    }
+    cap(platform, shares_);
+    if (const std::string settings = ignored_settings(document_); !settings.empty())
+      platform.remarks.push_back(settings);
+    return platform;
+  }
+
+  const std::string& path_;
+  const PlatformOptions& options_;
+  std::string text_;
+  XmlDocument document_;
+  Profiles profiles_;
+  std::string seen_;  // by SimGrid
+  Defaults defaults_;
+  std::map<std::string, double> shares_;
+  Assumed assumed_{options_.defaults, &defaults_, &shares_};
+  std::vector<std::string> remarks_;
+};
+
 }  // namespace
 
 Platform read_platform(const std::string& path, const PlatformOptions& options) {
-  const std::string text = read_file(path);
   try {
-    const XmlDocument document(text, path);
     check_assumed(options.defaults);
-    const Profiles profiles(document, std::filesystem::path(path).parent_path().string());
-    const std::string seen = hidden_from_simgrid(document, text);
-    Defaults defaults;
-    std::map<std::string, double> shares;
-    const Assumed assumed{options.defaults, &defaults, &shares};
-    const bool whole = is_graph(document);
-    std::optional<GraphParts> parts;
-    if (whole) parts = read_graph(document, profiles, assumed);
-    const bool flat = !parts;
-    if (flat) {
-      defaults = {};
-      shares.clear();
-      parts = read_flat(document, profiles, assumed, seen,
-                        options.hosts.empty() ? HostPatterns{.patterns = options.used,
-                                                             .flag = options.used_by,
-                                                             .remedy = options.used_remedy}
-                                              : HostPatterns{.patterns = options.hosts});
-    }
-    model::Cluster cluster = [&] {
-      try {
-        return model::Cluster(std::move(parts->name), std::move(parts->devices),
-                              std::move(parts->routers), std::move(parts->links),
-                              std::move(parts->edges));
-      } catch (const Error& e) {
-        throw Error(path + ": " + e.what());
-      }
-    }();
-    if (!flat) {
-      check_with_simgrid(seen, path, cluster);
-      if (!options.hosts.empty()) cluster = narrowed(cluster, options.hosts, path);
-      std::vector<std::string> names = options.used;
-      for (const model::Device& device : cluster.devices()) {
-        if (options.used.empty()) names.push_back(device.name);
-      }
-      defaults.keep(names);
-    }
-    const std::size_t hosts =
-        flat && options.hosts.empty() ? parts->hosts : cluster.devices().size();
-    Platform platform{std::move(cluster), defaults.lines(), hosts, std::move(parts->processors)};
-    for (const auto& [device, share] : options.shares) {
-      static_cast<void>(platform.cluster.find(device));
-      shares.insert_or_assign(device, share);
-    }
-    cap(platform, shares);
-    if (document.root("platform").child("config"))
-      platform.defaults.push_back("<config> ignored: tandem sets SimGrid's options");
-    return platform;
+    return PlatformFile(path, options).read();
   } catch (const Error& e) {
     // Names and values in messages come from the file, and may contain anything.
     throw Error(model::one_line(e.what(), 1200));

@@ -21,6 +21,7 @@ struct Platform {
   // By device, of those that have one below 1: `cluster` has what their share leaves.
   std::map<std::string, model::DeviceShare> shares{};
   std::optional<model::Cluster> uncapped{};  // `cluster` without shares, if there are some
+  std::vector<std::string> remarks{};        // one line for each thing that is read unusually
 };
 
 struct PlatformOptions {
@@ -44,9 +45,10 @@ struct PlatformOptions {
 // "tandem:share" (of memory and cores, above 0 and at most 1) and "tandem:processor" (a name), all
 // optional. Any other <prop id="tandem:..."> is an error. SimGrid
 // itself loads the file in a forked child with a timeout. A file of one zone of hosts, routers,
-// links and routes keeps its graph, and SimGrid's routes must agree; any other is read as SimGrid
-// flattens it. Throws Error: file:line, subject, value, expected, remedy;
-// for a name or pattern that no host has, too, and for a share of no host.
+// links and routes keeps its graph if SimGrid finds the same routes in it, which it may not where
+// two are equally short; any other is read as SimGrid flattens it. Throws Error: file:line,
+// subject, value, expected, remedy; for a name or pattern that no host has, too, and for a share of
+// no host.
 [[nodiscard]] Platform read_platform(const std::string& path, const PlatformOptions& options = {});
 
 }  // namespace tandem::sim

@@ -108,36 +108,35 @@ std::string to_text(const Way& way) {
          model::to_text(model::BytesPerSecond{way.bandwidth_Bps});
 }
 
-void compare(const std::string& source, const model::Cluster& cluster, const Pair& pair,
-             const Way& simgrid) {
+// Describes the pair's two routes if they differ.
+std::optional<std::string> difference(const std::string& source, const model::Cluster& cluster,
+                                      const Pair& pair, const Way& simgrid) {
   const model::Route& route = cluster.route(pair.first, pair.second);
   const auto name = [&](model::DeviceIndex i) -> const std::string& {
     return cluster.devices()[static_cast<std::size_t>(i)].name;
   };
-  const std::string subject =
-      source + ": route from " + name(pair.first) + " to " + name(pair.second) + ": ";
+  const std::string subject = "route from " + name(pair.first) + " to " + name(pair.second) + ": ";
   std::set<std::pair<model::LinkIndex, model::Direction>> crossed;
   for (const model::Hop& hop : route.hops) {
     const model::Link& link = cluster.links()[static_cast<std::size_t>(hop.link)];
     if (!crossed.emplace(hop.link, hop.direction).second &&
         link.sharing == model::Sharing::split_duplex) {
-      throw Error(subject + "crosses link " + link.name +
+      throw Error(source + ": " + subject + "crosses link " + link.name +
                   " twice in one direction, expected once: only a medium (SHARED) is passed again; "
                   "correct the routes between them");
     }
   }
   const Way ours{route.latency.value(), route.bandwidth.value()};
   if (same(ours.latency_s, simgrid.latency_s) && same(ours.bandwidth_Bps, simgrid.bandwidth_Bps)) {
-    return;
+    return std::nullopt;
   }
-  throw Error(subject + to_text(simgrid) + " in SimGrid but " + to_text(ours) +
-              " by the fewest links; give that route in the file");
+  return subject + to_text(simgrid) + " in SimGrid, " + to_text(ours) + " by the fewest links";
 }
 
 }  // namespace
 
-void check_with_simgrid(std::string_view text, const std::string& source,
-                        const model::Cluster& cluster) {
+std::optional<std::string> check_with_simgrid(std::string_view text, const std::string& source,
+                                              const model::Cluster& cluster) {
   const std::vector<Pair> pairs = pairs_to_compare(cluster.size());
   ViewedPairs wanted;
   wanted.pairs.reserve(pairs.size());
@@ -147,8 +146,12 @@ void check_with_simgrid(std::string_view text, const std::string& source,
   const SimgridView view = view_with_simgrid(text, source, wanted);
   check_elements(view, source, cluster);
   require(view.routes.size() == pairs.size(), "platform check: SimGrid's answer is short");
-  for (std::size_t i = 0; i < pairs.size(); ++i)
-    compare(source, cluster, pairs[i], way_of(view, view.routes[i]));
+  std::optional<std::string> first;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto other = difference(source, cluster, pairs[i], way_of(view, view.routes[i]));
+    if (!first) first = other;
+  }
+  return first;
 }
 
 }  // namespace tandem::sim

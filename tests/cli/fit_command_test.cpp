@@ -82,6 +82,18 @@ TEST_CASE("cli/fit: the longest context is planned, and one token more has no pl
   CHECK(contains(text, "First token after "));
 }
 
+TEST_CASE("cli/fit: a context that tandem bounds below the model's own is not called the model's") {
+  const Kitchen bench;
+  const std::string text = bench.good(
+      {"plan", "--model", "llama-4-scout", "--dtype", "q4_k", "--platform", "a100-8x8", "--devices",
+       "gpu0-0,gpu0-1", "--fit", "context", "--strategy", "pipeline", "--evaluations", "400"});
+  CHECK(contains(text,
+                 "is 8192 tokens: 8064 prompt and 128 new tokens.\n"
+                 "That is tandem's maximum for the model, whose file states 10485760 tokens"));
+  CHECK(contains(bench.good({"model", "list"}), "8192 of 10485760"));
+  CHECK(contains(bench.good({"model", "inspect", "llama-4-scout"}), "context 8192 of 10485760"));
+}
+
 TEST_CASE("cli/fit: never beyond the model's own context, and says so") {
   const Kitchen bench;
   const std::string text = bench.good(joined(kGpt2, {"--fit", "context", "--evaluations", "40"}));

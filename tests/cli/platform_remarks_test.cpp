@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/cli/cli_program.hpp"
+#include "tests/support/source_tree.hpp"
 
 namespace tandem::test::platform_remarks_test {
 namespace {
@@ -45,6 +47,30 @@ TEST_CASE("cli/plan: a link that is slower than any network is remarked on, as w
   CHECK(!contains(remark_of("latency", "0.2"), "has a latency"));
   static_cast<void>(remark_of("latency", "200"));  // what checks a file says so, too
   CHECK(contains(bench.run({"platform", "changed.xml"}).out, "has a latency of"));
+}
+
+TEST_CASE("cli/plan: hosts that are not used are not remarked on") {
+  const Kitchen bench;
+  const std::string err =
+      bench
+          .run({"plan", "--platform", "plain", "--model", "tiny.json", "--strategy", "tensor",
+                "--prompt-tokens", "5", "--new-tokens", "4", "--devices", "Tremblay,Jupiter"})
+          .err;
+  CHECK(contains(err, "Tremblay, Jupiter"));
+  CHECK(!contains(err, "Fafard"));
+}
+
+TEST_CASE("cli/plan: flags that are printed are words of a shell") {
+  const Kitchen bench;
+  const std::string home = testing::in_sources("tests/data/platforms/blanks_and_pstates.xml");
+  const nlohmann::json answer =
+      nlohmann::json::parse(bench
+                                .run({"plan", "--platform", home, "--model", "tiny.json",
+                                      "--strategy", "auto", "--prompt-tokens", "5", "--new-tokens",
+                                      "4", "--evaluations", "200", "--json", "--out", "p.json"})
+                                .out);
+  const std::string fixed = answer.at("free_changes").at("fixed_flags");
+  CHECK(contains(fixed, "--devices '"));
 }
 
 }  // namespace

@@ -113,14 +113,35 @@ TEST_CASE("cli/search: to the end is never slower than a limited search" *
 TEST_CASE("cli/search: limits are refused where nothing is limited, and checked") {
   const Kitchen bench;
   for (const std::string flag : {"--seconds", "--evaluations"}) {
-    for (const Words& to_the_end : {Words{"--strategy", "tensor", "--devices", "fewest"},
-                                    Words{"--strategy", "csps", "--sp", "auto"}}) {
-      Words words{"plan", "--model", "gpt2-l", "--platform", "home4", flag, "3"};
-      words.insert(words.end(), to_the_end.begin(), to_the_end.end());
-      check_refused(bench, words, 2, flag);
-    }
+    check_refused(bench,
+                  {"plan", "--model", "tandem-tiny", "--platform", "home4", "--strategy", "csps",
+                   "--max-ttft", "5s", flag, "3"},
+                  2, flag);
     for (const std::string value : {"-1", "soon", "1e400"})
       check_refused(bench, with({flag, value}), 1, flag);
+  }
+}
+
+TEST_CASE("cli/search: limits end the comparison of plans, too, and it says so") {
+  const Kitchen bench;
+  for (const Words& compared : {Words{"--strategy", "csps", "--sp", "auto"},
+                                Words{"--strategy", "spread", "--decode-moves", "auto"},
+                                Words{"--strategy", "spread", "--devices", "fewest"}}) {
+    CAPTURE(compared.back());
+    for (const std::string evaluations : {"1", "0"}) {
+      Words words{"plan",       "--model",       "tinyllama-1.1b",
+                  "--platform", "home4",         "--prompt-tokens",
+                  "64",         "--new-tokens",  "8",
+                  "--dtype",    "q4_0",          "--out",
+                  "plan.json",  "--evaluations", evaluations};
+      words.insert(words.end(), compared.begin(), compared.end());
+      const Outcome found = bench.run(words);
+      CHECK_MESSAGE(found.code == 0, found.err);
+      const bool is_cut = contains(found.err, "--seconds 0, which searches to the end");
+      CHECK(is_cut == Json::parse(bench.read("plan.json")).contains("search"));
+      if (evaluations == "0") CHECK_FALSE(is_cut);
+      if (compared.back() == "auto" && evaluations == "1") CHECK(is_cut);
+    }
   }
 }
 

@@ -5,7 +5,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
 
+#include "model/config/stated_context.hpp"
 #include "tests/model/model_fixtures.hpp"
 
 namespace tandem::model::config_experts_test {
@@ -30,6 +32,45 @@ std::string fault(nlohmann::json json, const std::string& key, const nlohmann::j
 const nlohmann::json kAbsent(nlohmann::json::value_t::discarded);
 
 }  // namespace
+
+TEST_CASE("model/config: a longer context than is supported is stated by the file") {
+  const auto stated = [](const nlohmann::json& json) {
+    return stated_context(json.dump(), "m.json");
+  };
+  nlohmann::json scout = file("llama-4-scout");
+  CHECK(parse(scout).max_context == 8192);
+  CHECK(stated(scout) == 10485760);
+  scout.erase("attention_chunk_size");
+  CHECK(parse(scout).max_context == stated(scout));
+  CHECK(stated(file("llama-3.2-1b")) == parse(file("llama-3.2-1b")).max_context);
+}
+
+TEST_CASE("model/config: numbers of Python's JSON are refused only where they are read") {
+  const nlohmann::json known = file("llama-3.2-1b");
+  for (const char* number : {"Infinity", "-Infinity", "NaN"}) {
+    CAPTURE(number);
+    nlohmann::json plain = known;
+    plain.erase("initializer_range");
+    const std::string own = plain.dump();
+    CHECK(parse_config_json("{\"initializer_range\": " + std::string(number) + ", " + own.substr(1),
+                            "m.json") == parse(plain));
+    nlohmann::json without = known;
+    without.erase("rope_theta");
+    const std::string read = without.dump();
+    CHECK(test::error_of([&] {
+            return parse_config_json(
+                "{\"rope_theta\": " + std::string(number) + ", " + read.substr(1), "m.json");
+          }).find("'rope_theta' is \"" + std::string(number)) != std::string::npos);
+  }
+  // Nemotron-H has an endless time step.
+  const std::string error = test::error_of([] {
+    return parse_config_json(
+        R"({"model_type": "nemotron_h", "note": "a \"NaN\" in a string", "time_step_limit": [0.0, Infinity]})",
+        "m.json");
+  });
+  CHECK(error.find("nemotron_h") != std::string::npos);
+  CHECK(error.find("JSON") == std::string::npos);
+}
 
 TEST_CASE("model/config experts: a bad field is one clear error") {
   const struct {

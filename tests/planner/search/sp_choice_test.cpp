@@ -61,7 +61,8 @@ TEST_CASE("planner/sp choice: counted bytes of equal devices are the closed form
   for (const int devices : {2, 4}) {
     for (const std::int64_t kv_heads : {8, 4}) {
       const planner::Request request = request_of(devices, 16, kv_heads);
-      const SpChoice choice = planner::choose_sp(request);
+      planner::SearchEffort unlimited;
+      const SpChoice choice = planner::choose_sp(request, unlimited);
       REQUIRE(choice.ntp.plan);
       REQUIRE(choice.tp.plan);
       const auto n = static_cast<double>(devices);
@@ -86,7 +87,8 @@ TEST_CASE("planner/sp choice: counted bytes of equal devices are the closed form
 }
 
 TEST_CASE("planner/sp choice: the faster plan is taken, or the one that fits, and said") {
-  const SpChoice two = planner::choose_sp(request_of(2, 16, 8));
+  planner::SearchEffort unlimited;
+  const SpChoice two = planner::choose_sp(request_of(2, 16, 8), unlimited);
   REQUIRE(two.ntp.plan);
   REQUIRE(two.tp.plan);
   CHECK(two.takes_ntp == (two.ntp.seconds <= two.tp.seconds));
@@ -103,13 +105,27 @@ TEST_CASE("planner/sp choice: the faster plan is taken, or the one that fits, an
   devices[1].memory_bytes = two.tp.plan->devices[1].memory.total();
   devices[1].disk_bytes_per_s = 0.0;
   small.cluster = star_cluster(devices);
-  const SpChoice fits = planner::choose_sp(small);
+  const SpChoice fits = planner::choose_sp(small, unlimited);
   CHECK(!fits.ntp.plan);
   CHECK(fits.ntp.reason.find("lacks") != std::string::npos);
   REQUIRE(fits.tp.plan);
   CHECK(!fits.takes_ntp);
   CHECK(describe(fits, planner::Objective::request).find("SP-NTP: no plan (device 'd1': lacks") !=
         std::string::npos);
+}
+
+TEST_CASE("planner/sp choice: limits end the search of both variants, each with a plan") {
+  const planner::Request request = request_of(4, 48, 8);
+  planner::SearchEffort unlimited;
+  const SpChoice best = planner::choose_sp(request, unlimited);
+  CHECK(!unlimited.ended());
+  planner::SearchEffort effort({.evaluations = 1});
+  const SpChoice first = planner::choose_sp(request, effort);
+  CHECK(effort.ended());
+  CHECK(effort.evaluations() <= unlimited.evaluations());
+  REQUIRE(first.ntp.plan);
+  REQUIRE(first.tp.plan);
+  CHECK(first.selected().seconds >= best.selected().seconds);
 }
 
 TEST_CASE("planner/sp choice: weights that devices cannot all hold are gathered, and said so") {
@@ -126,7 +142,8 @@ TEST_CASE("planner/sp choice: weights that devices cannot all hold are gathered,
     devices[d].disk_bytes_per_s = 0.0;
   }
   request.cluster = star_cluster(devices);
-  const SpChoice choice = planner::choose_sp(request);
+  planner::SearchEffort unlimited;
+  const SpChoice choice = planner::choose_sp(request, unlimited);
   REQUIRE(choice.ntp.plan);
   CHECK(choice.ntp.plan->gather_weights);
   CHECK(describe(choice, planner::Objective::request).find("SP-NTP, weights gathered: ") !=

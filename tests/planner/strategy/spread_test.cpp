@@ -374,7 +374,8 @@ TEST_CASE("planner/spread: keys and values migrate only where tokens follow, and
 TEST_CASE("planner/spread: of what may travel the planner takes what is fastest within memory") {
   const auto chosen = [](planner::Request request) {
     request.evaluate = model::evaluate_analytic;
-    return planner::choose_moves(request);
+    planner::SearchEffort unlimited;
+    return planner::choose_moves(request, unlimited);
   };
   planner::Request request = request_of({1e9, 1e9, 1e9}, {600, 2});
   const auto of = [&](std::int64_t tokens, const planner::Request& from) {

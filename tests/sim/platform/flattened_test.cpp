@@ -135,7 +135,31 @@ TEST_CASE("sim/platform: routes of every case are SimGrid's, to 1e-9") {
     if (stem != "incomplete_full" && stem != "bypass")
       CHECK(compared == cluster.size() * (cluster.size() - 1));
   }
-  CHECK(files == 16);
+  CHECK(files == 19);
+}
+
+TEST_CASE("sim/platform: of two equally short routes, SimGrid's is read, with one remark") {
+  for (const char* const file :
+       {"equal_routes_floyd.xml", "equal_routes_dijkstra.xml", "equal_routes_dijkstra_cache.xml"}) {
+    CAPTURE(file);
+    const Platform platform = read(file);
+    REQUIRE(platform.remarks.size() == 1);
+    CHECK(platform.remarks[0].find("equally short: route from ") != std::string::npos);
+    CHECK(platform.cluster.routers().empty());
+  }
+  // A given route of three links, and a way round of two.
+  const Platform longer = read_platform(written(
+      "longer_route.xml",
+      "<zone id=\"z\" routing=\"Dijkstra\"><host id=\"a\" speed=\"1Gf\"/><host id=\"b\" "
+      "speed=\"1Gf\"/><router id=\"r\"/><link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\"/><link "
+      "id=\"m\" bandwidth=\"2MBps\" latency=\"0s\"/><link id=\"n\" bandwidth=\"3MBps\" "
+      "latency=\"0s\"/><route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/><link_ctn "
+      "id=\"m\"/><link_ctn "
+      "id=\"n\"/></route><route src=\"a\" dst=\"r\"><link_ctn id=\"m\"/></route><route src=\"r\" "
+      "dst=\"b\"><link_ctn id=\"n\"/></route></zone>"));
+  CHECK(longer.remarks.size() == 1);
+  CHECK(longer.cluster.route(0, 1).hops.size() == 2);
+  CHECK(read("cluster.xml").remarks.empty());
 }
 
 TEST_CASE("sim/platform: blanks before the XML declaration are accepted, as SimGrid does") {
@@ -168,9 +192,11 @@ TEST_CASE("sim/platform: p-states, memory of other programs, disks and profiles 
   CHECK(changing.devices()[0].speeds[1].factor == 0.5);
   REQUIRE(changing.links()[0].changes.size() == 2);
   CHECK(changing.links()[0].changes[1].bandwidth->value() == 12500000.0);
-  const std::vector<std::string> notes = read("config.xml").defaults;
-  CHECK(std::ranges::any_of(
-      notes, [](const std::string& note) { return note.starts_with("<config> ignored"); }));
+  const Platform configured = read("config.xml");
+  REQUIRE(configured.remarks.size() == 1);
+  CHECK(configured.remarks[0] ==
+        "<config> ignored, as tandem sets SimGrid's options: network/model=CM02, "
+        "network/TCP-gamma=4194304");
 }
 
 TEST_CASE("sim/platform: links x_UP and x_DOWN of the file stay two, with their properties") {

@@ -317,16 +317,7 @@ std::vector<Bad> bad_files() {
        zone("<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\"/><route src=\"a\" "
             "dst=\"b\"><link_ctn "
             "id=\"l\"/></route><host id=\"a\" speed=\"1Gf\"/><host id=\"b\" speed=\"1Gf\"/>"),
-       0, "SimGrid"},
-      {"a route that SimGrid would not take",
-       zone("<host id=\"a\" speed=\"1Gf\"/><host id=\"b\" speed=\"1Gf\"/><router id=\"r\"/>"
-            "<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\"/><link id=\"m\" bandwidth=\"2MBps\" "
-            "latency=\"0s\"/><link "
-            "id=\"n\" bandwidth=\"3MBps\" latency=\"0s\"/>"
-            "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/><link_ctn id=\"m\"/><link_ctn "
-            "id=\"n\"/></route><route src=\"a\" dst=\"r\"><link_ctn id=\"m\"/></route><route "
-            "src=\"r\" dst=\"b\"><link_ctn id=\"n\"/></route>"),
-       0, "in SimGrid but"}};
+       0, "SimGrid"}};
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "<zone id=\"z\" routing=\"Full\">";
   files.push_back({"deep", doctype + "<platform version=\"4.1\">" + deep, 3, "well-formed"});
