@@ -140,7 +140,7 @@ class PlanSearch {
     if (bare.may_fit() && !(is_fixed && holds_too_much(bare, equal))) return {};
     const std::string lacks = bare.shortage(equal);
     if (lacks.empty()) return {};
-    return lacks + (may_stream ? least_text({}) : "") + kMoreMemory;
+    return lacks + (may_stream ? least_text({}) : "") + more_memory(outline_.model);
   }
 
   // Returns whether a device's weights and program alone exceed its memory.
