@@ -149,13 +149,10 @@ TEST_CASE(
   std::string ids;
   for (int i = 0; i < 4000; ++i) ids += std::to_string(i % 90) + ' ';
   bench.write("ids.txt", ids);
-  bench.must({"plan", "--platform", "pair.xml", "--model", "long", "--strategy", "local", "--chunk",
-              "whole", "--prompt-tokens", "4000", "--new-tokens", "3", "--out", "w.json",
-              "--quiet"});
-  const Json memory = Json::parse(bench.read("w.json")).at("devices").at(0).at("memory");
-  double whole_bytes = 0.0;
-  for (const auto& [what, bytes] : memory.items())
-    if (bytes.is_number()) whole_bytes += bytes.get<double>();
+  const Json plan = Json::parse(bench.good(
+      {"plan", "--platform", "pair.xml", "--model", "long", "--strategy", "local", "--chunk",
+       "whole", "--prompt-tokens", "4000", "--new-tokens", "3", "--out", "w.json", "--json"}));
+  const auto whole_bytes = plan.at("devices").at(0).at("total_bytes").get<double>();
   const std::string less = std::to_string(static_cast<std::int64_t>(whole_bytes) - (1 << 20)) + "B";
   const auto here = [&](const Words& more) {
     Words words{"run",     "--weights",    "long", "--cache",      "cache", "--prompt-ids",
@@ -295,10 +292,10 @@ TEST_CASE("cli/chunk: a model that does not fit names chunks, devices and types 
     return text.find(part) != std::string::npos;
   };
   const std::string none = refusal({"--memory-limit", "1MiB", "--chunk", "whole"});
-  CHECK(has(none, "keys and values in fewer bits (--cache-type q8_0)"));
+  CHECK(has(none, "keys and values in fewer bits (--cache-type f16)"));
   CHECK_FALSE(has(none, "it fits "));
   CHECK_FALSE(
-      has(refusal({"--memory-limit", "1MiB", "--cache-type", "q8_0"}), "keys and values in fewer"));
+      has(refusal({"--memory-limit", "1MiB", "--cache-type", "f16"}), "keys and values in fewer"));
 
   Json config = Json::parse(bench.read("tiny.json"));
   config["max_position_embeddings"] = 4096;
