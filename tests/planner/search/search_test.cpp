@@ -8,6 +8,8 @@
 #include <random>
 
 #include "model/base/error.hpp"
+#include "planner/strategy/common/lowering.hpp"
+#include "planner/strategy/common/namesakes.hpp"
 #include "tests/planner/planner_fixture.hpp"
 #include "tests/support/storage_fixture.hpp"
 
@@ -467,6 +469,16 @@ TEST_CASE("planner/search: where rows need an owner, auto has a plan wherever ex
     CHECK(std::holds_alternative<planner::Plan>(planner::make_plan(request)));
   }
   CHECK(found > 20);
+}
+
+TEST_CASE("planner/namesakes: each names a strategy that exists, and is no strategy itself") {
+  REQUIRE(!planner::namesakes().empty());
+  for (const planner::Namesake& one : planner::namesakes()) {
+    CAPTURE(one.name);
+    CHECK_NOTHROW(planner::find_strategy(std::string(one.strategy)));
+    CHECK_THROWS_AS(planner::find_strategy(std::string(one.name)), Error);
+    CHECK(!planner::namesake_remedy(one.name).empty());
+  }
 }
 
 }  // namespace tandem::test::search_test
