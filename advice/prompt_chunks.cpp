@@ -52,7 +52,7 @@ std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request,
                      std::int64_t chunk) { return time_of(plan, request.objective, chunk); },
       .steps = reading.steps};
   if (!reading.best) service.chunk = reading.rows;
-  auto made = planner::make_layered_plan(request, service);
+  auto made = planner::make_layered_plan(request, service, reading.roughly);
   if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
   auto& found = std::get<planner::ServicePlan>(made);
   if (found.chunk == 0) return Infeasible{"whole prompts take less time"};
@@ -74,10 +74,10 @@ std::variant<FittingPlan, Infeasible> fit_in_chunks(const Request& request,
   return none;
 }
 
-// Returns the best plan in chunks of a pipeline, whose length is found, with `steps` in flight.
-std::optional<PromptPlan> searched(const Request& request, std::int64_t steps) {
+// Returns the best plan in chunks of a pipeline, whose length is found, read so.
+std::optional<PromptPlan> searched(const Request& request, const PromptReading& reading) {
   try {
-    auto made = plan_in_chunks(request, {.best = true, .steps = steps});
+    auto made = plan_in_chunks(request, reading);
     if (auto* const one = std::get_if<PromptPlan>(&made)) return std::move(*one);
   } catch (const Error&) {
     // The strategy reads prompts whole.
@@ -122,7 +122,9 @@ bool may_read_in_chunks(const Request& request) {
          !planner::find_strategy(request.strategy).sharding.splits_positions();
 }
 
-std::variant<PromptPlan, Infeasible> best_reading(const Request& request, std::int64_t steps) {
+std::variant<PromptPlan, Infeasible> best_reading(const Request& request,
+                                                  const PromptReading& reading) {
+  const std::int64_t steps = reading.steps;
   planner::Found found{.answer = Infeasible{"no chunks of the prompt for " + std::to_string(steps) +
                                             " steps in flight"}};
   if (steps < 2) found = planner::find_plan(request);
@@ -145,7 +147,8 @@ std::variant<PromptPlan, Infeasible> best_reading(const Request& request, std::i
       return std::nullopt;
     }
     const std::int64_t rows = std::get<FittingPlan>(fitting).chunk;
-    auto made = plan_in_chunks(resident(request), {.rows = rows, .steps = steps});
+    auto made = plan_in_chunks(resident(request),
+                               {.rows = rows, .steps = steps, .roughly = reading.roughly});
     auto* const one = std::get_if<PromptPlan>(&made);
     return one != nullptr ? std::optional(std::move(*one)) : std::nullopt;
   };
@@ -155,7 +158,7 @@ std::variant<PromptPlan, Infeasible> best_reading(const Request& request, std::i
     if ((best || steps > 1) && request.objective != Objective::latency &&
         planner::find_strategy(request.strategy).sharding.splits_layers() &&
         request.cluster.size() > 1)
-      faster(searched(request, steps));
+      faster(searched(request, reading));
   }
   if (!best) return neither(std::get<Infeasible>(std::move(whole)), none);
   return std::move(*best);
@@ -187,7 +190,7 @@ double time_of(const Plan& plan, Objective objective, std::int64_t chunk) {
 
 std::variant<PromptPlan, Infeasible> plan_prompt(const Request& request,
                                                  const PromptReading& reading) {
-  if (reading.best) return best_reading(request, reading.steps);
+  if (reading.best) return best_reading(request, reading);
   planner::check_in_flight(one_of(request.workload), reading.rows, reading.steps);
   if (reading.rows > 0 && reading.rows < request.workload.prompt_tokens)
     return plan_in_chunks(request, reading);

@@ -27,6 +27,7 @@ struct PromptReading {
   bool best = false;
   std::int64_t rows = 0;   // not read if `best`; 0: whole
   std::int64_t steps = 0;  // chunks in flight; 0: as planner::best_steps finds
+  bool roughly = false;    // as planner::make_layered_plan searches chunks, steps and layers
 };
 
 // A plan for one request.

@@ -105,7 +105,9 @@ double Answers::predicted(const Contender& contender) const {
 std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
                                                      const Request& request) const {
   if (!question_->served) {
-    auto made = plan_prompt(request, question_->prompt);
+    PromptReading reading = question_->prompt;
+    reading.roughly = !setting.thorough;
+    auto made = plan_prompt(request, reading);
     if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
     auto& one = std::get<PromptPlan>(made);
     return Contender{.plan = std::move(one.plan),

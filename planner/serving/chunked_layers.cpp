@@ -136,7 +136,7 @@ ServicePlan with_moved_layers(const Request& request, ServicePlan made, const Se
 }
 
 std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
-                                                        const Service& service) {
+                                                        const Service& service, bool roughly) {
   std::optional<ServicePlan> best;
   double least = kNever;
   Infeasible none;
@@ -146,7 +146,7 @@ std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
     if (best && search_ended()) break;
     std::variant<ServicePlan, Infeasible> made = Infeasible{};
     try {
-      made = make_service_plan(one, service, all.size() > 1);
+      made = make_service_plan(one, service, roughly || all.size() > 1);
     } catch (const Error&) {
       if (is_first) throw;
       continue;  // some shares are impossible
@@ -164,6 +164,7 @@ std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
     best = std::move(found);
   }
   if (!best) return none;
+  if (roughly) return *std::move(best);
   if (all.size() > 1) best = read_again(request, *std::move(best), service);
   return with_moved_layers(request, *std::move(best), service);
 }

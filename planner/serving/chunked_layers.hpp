@@ -22,9 +22,10 @@ namespace tandem::planner {
 [[nodiscard]] ServicePlan with_moved_layers(const Request& request, ServicePlan made,
                                             const Service& service);
 
-// Returns the fastest of make_service_plan(), roughly, for requests_in_chunks(), then read_again()
-// and with_moved_layers(). Throws Error as the first does for `request`.
+// Returns the fastest of make_service_plan(), roughly, for requests_in_chunks(), then, unless
+// `roughly`, read_again() and with_moved_layers(). Throws Error as the first does for `request`.
 [[nodiscard]] std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
-                                                                      const Service& service);
+                                                                      const Service& service,
+                                                                      bool roughly = false);
 
 }  // namespace tandem::planner
