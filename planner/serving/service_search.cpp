@@ -65,24 +65,60 @@ class ReadingSearch {
     const int rounds = roughly_ ? 1 : kRoundsOfReading;
     for (int again = 0; flies_ && again < rounds && !search_ended(); ++again) {
       const std::pair before(chunk_, steps_);
-      steps_ = best_steps(at_most(useful_steps(*request_, service_->policy), *service_, chunk_),
-                          at_most(kMostSteps, *service_, chunk_), roughly_,
-                          [&](std::int64_t steps) { return seconds(chunk_, steps); });
+      steps_ = steps_for(chunk_);
       if (chunks_ && !roughly_) find_chunk(steps_);
       if (before == std::pair(chunk_, steps_)) break;
     }
-    const double as_made = service_->seconds(made_.plan, made_.chunk);
+    while (chunks_ && flies_ && !roughly_ && !is_one && take_neighbour()) continue;
+    const double as_made =
+        enough(made_.chunk) ? service_->seconds(made_.plan, made_.chunk) : kNever;
     std::optional<Plan> plan = reserving(chunk_, steps_);
     if (!plan || as_made < seconds(chunk_, steps_) * kSavesSome) return std::move(made_);
     return {.plan = *std::move(plan), .chunk = chunk_};
   }
 
  private:
+  [[nodiscard]] std::int64_t steps_for(std::int64_t chunk) {
+    return best_steps(at_most(useful_steps(*request_, service_->policy), *service_, chunk),
+                      at_most(kMostSteps, *service_, chunk), roughly_,
+                      [&](std::int64_t steps) { return seconds(chunk, steps); });
+  }
+
+  // Takes one chunk more or fewer of the longest prompt, with steps of its own, if that saves time:
+  // chunk and steps may each be the best for the other, and a neighbour with other steps better.
+  bool take_neighbour() {
+    if (search_ended() || chunk_ == 0) return false;
+    const std::int64_t rows = longest(service_->requests);
+    const std::int64_t count = (rows + chunk_ - 1) / chunk_;
+    const double least = seconds(chunk_, steps_);
+    for (const std::int64_t other : {count - 1, count + 1}) {
+      if (other < 2 || other > rows) continue;
+      const std::int64_t chunk = (rows + other - 1) / other;
+      const std::int64_t steps = steps_for(chunk);
+      if (seconds(chunk, steps) >= least * kSavesSome) continue;
+      chunk_ = chunk;
+      steps_ = steps;
+      return true;
+    }
+    return false;
+  }
+
   void find_chunk(std::int64_t steps) {
     chunk_ = best_chunk(
         longest(service_->requests), service_->requests.size() > 1, roughly_,
         [&](std::int64_t chunk) { return seconds(chunk, at_most(steps, *service_, chunk)); });
+    // All chunks of the longest prompt at once, which the search above may pass over.
+    const std::int64_t rows = longest(service_->requests);
+    const std::int64_t given = service_->steps > 1 ? (rows + steps - 1) / steps : 0;
+    if (given > 0 && seconds(given, at_most(steps, *service_, given)) <
+                         seconds(chunk_, at_most(steps, *service_, chunk_)))
+      chunk_ = given;
     steps_ = at_most(steps, *service_, chunk_);
+  }
+
+  // Whether there is work at once for the steps that are given.
+  [[nodiscard]] bool enough(std::int64_t chunk) const {
+    return service_->steps <= most_in_flight(service_->requests, chunk);
   }
 
   // Nothing if it does not fit.
@@ -101,7 +137,7 @@ class ReadingSearch {
 
   double seconds(std::int64_t chunk, std::int64_t steps) {
     const auto [at, is_new] = times_.try_emplace(std::pair(chunk, steps), kNever);
-    if (!is_new) return at->second;
+    if (!is_new || !enough(chunk)) return at->second;
     if (const std::optional<Plan> plan = reserving(chunk, steps))
       at->second = service_->seconds(*plan, chunk);
     return at->second;

@@ -227,6 +227,22 @@ TEST_CASE("cli/chunk: as many chunks are in flight as the flag says, without a w
   }
 }
 
+TEST_CASE("cli/chunk: any number of steps that is given has the work it needs, or is refused") {
+  const Chunks bench;
+  for (const Words& more : {Words{"--chunk", "auto"}, Words{"--chunk", "auto", "--samples", "3"}}) {
+    for (int steps = 2; steps <= 12; ++steps) {
+      CAPTURE(more.size());
+      CAPTURE(steps);
+      Words words = bench.plan_words({"--strategy", "pipeline", "--in-flight",
+                                      std::to_string(steps), "--out", "p.json", "--quiet"});
+      words.insert(words.end(), more.begin(), more.end());
+      bench.must(words);
+      CHECK(Json::parse(bench.read("p.json")).at("capacity").at("steps") == steps);
+      bench.must({"simulate", "p.json", "--out", "predicted.json", "--quiet"});
+    }
+  }
+}
+
 // Workbench::run() gives plans '--chunk whole', a shell does not.
 TEST_CASE("cli/chunk: the chunk of a workload is found by default, by the objective, and kept") {
   const Workbench bench;

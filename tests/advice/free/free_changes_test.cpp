@@ -122,7 +122,12 @@ TEST_CASE("study/free changes: each takes what a plan that is asked for it takes
 }
 
 TEST_CASE("study/free changes: the head is split by the best strategy that can") {
-  const planner::Plan plan = planned(request_for(home4(), "spread"));
+  const auto small = [](const char* strategy) {
+    planner::Request request = request_for(home4(), strategy);
+    request.model = request.model.first_layers(2);
+    return request;
+  };
+  const planner::Plan plan = planned(small("spread"));
   const auto evaluator = planning_evaluator(EvaluatorKind::analytic);
   FreeQuestion question{.ask = fixed_plan(plan, nullptr, evaluator),
                         .plan = &plan,
@@ -130,10 +135,10 @@ TEST_CASE("study/free changes: the head is split by the best strategy that can")
                         .clock = request_clock(EvaluatorKind::analytic)};
   CHECK(std::ranges::count(free_changes(question).tried, "head", &FreeChange::kind) == 0);
   for (const char* const other : {"sp", "galaxy", "tensor"})
-    question.others.push_back(fixed_plan(planned(request_for(home4(), other)), nullptr, evaluator));
+    question.others.push_back(fixed_plan(planned(small(other)), nullptr, evaluator));
   const FreeChanges changes = free_changes(question);
   CHECK(std::ranges::count(changes.tried, "head", &FreeChange::kind) == 1);
-  planner::Request split = request_for(home4(), "galaxy");
+  planner::Request split = small("galaxy");
   split.head = planner::HeadPlacement::split;
   check_takes(changes, "the LM head split with strategy galaxy", split);
   const FreeChange& head = find(changes, "the LM head split with strategy galaxy");
