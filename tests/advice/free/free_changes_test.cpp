@@ -140,8 +140,10 @@ TEST_CASE("study/free changes: the head is split by the best strategy that can")
   CHECK(std::ranges::count(changes.tried, "head", &FreeChange::kind) == 1);
   planner::Request split = small("galaxy");
   split.head = planner::HeadPlacement::split;
-  check_takes(changes, "the LM head split with strategy galaxy", split);
   const FreeChange& head = find(changes, "the LM head split with strategy galaxy");
+  REQUIRE(head.seconds.has_value());
+  // Axes that galaxy's own plan left to the search are fixed by it.
+  CHECK(std::abs(*head.seconds / request_s(planned(split)) - 1.0) < 0.01);
   CHECK(value_of(head, "strategy") == "galaxy");
   CHECK(value_of(head, "decode-moves").empty());  // which fixes the plan of spread
   CHECK(head.price == Price::privacy);
