@@ -88,8 +88,10 @@ void add(Ends& ends, const Task& task, TaskIndex index, bool outgoing) {
   if (!moves_weights(task)) end.slot_bytes = std::max(end.slot_bytes, bytes);
 }
 
+// Moves the ends into the result.
 std::vector<ChannelSlots> with_slots(const TaskGraph& graph, const MessageSchedule& schedule,
-                                     Ends ends, PassedOn& passed_on, std::int32_t steps_in_flight) {
+                                     Ends& ends, PassedOn& passed_on,
+                                     std::int32_t steps_in_flight) {
   std::vector<ChannelSlots> channels;
   channels.reserve(ends.size());
   for (auto& [key, end] : ends) {
@@ -111,7 +113,7 @@ std::vector<ChannelSlots> channel_slots(const TaskGraph& graph, const MessageSch
     if (task.device == device || task.peer == device) add(ends, task, i, task.device == device);
   }
   PassedOn passed_on(static_cast<std::size_t>(graph.size()), MessageSchedule::kBegin);
-  return with_slots(graph, schedule, std::move(ends), passed_on, steps_in_flight);
+  return with_slots(graph, schedule, ends, passed_on, steps_in_flight);
 }
 
 std::vector<std::vector<ChannelSlots>> channel_slots_by_device(const TaskGraph& graph,
@@ -135,7 +137,7 @@ std::vector<std::vector<ChannelSlots>> channel_slots_by_device(const TaskGraph& 
   std::vector<std::vector<ChannelSlots>> slots;
   slots.reserve(devices);
   for (Ends& of_device : ends)
-    slots.push_back(with_slots(graph, schedule, std::move(of_device), passed_on, steps_in_flight));
+    slots.push_back(with_slots(graph, schedule, of_device, passed_on, steps_in_flight));
   return slots;
 }
 

@@ -33,10 +33,11 @@ void check_pair(const ComparedResult& one, const ComparedResult& other, bool of_
   };
   if (one.result.plan.sha256 != other.result.plan.sha256) {
     if (of_one_origin) return;
+    const std::string remedy =
+        "; simulate and run the same plan file, or compare predictions of plans with predictions, "
+        "and runs with runs";
     throw Error(joined({"results are of different plans: sha256 ", plan(one.result), " was ",
-                        one.label, " and ", plan(other.result), " was ", other.label,
-                        "; simulate and run the same plan file, or compare predictions of plans "
-                        "with predictions, and runs with runs"}));
+                        one.label, " and ", plan(other.result), " was ", other.label, remedy}));
   }
   // Of many requests; a replayed schedule has no policy of its own.
   if (!setting(one.result, "policy") || !setting(other.result, "policy")) return;

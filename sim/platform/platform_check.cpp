@@ -121,9 +121,12 @@ std::optional<std::string> difference(const std::string& source, const model::Cl
     const model::Link& link = cluster.links()[static_cast<std::size_t>(hop.link)];
     if (!crossed.emplace(hop.link, hop.direction).second &&
         link.sharing == model::Sharing::split_duplex) {
-      throw Error(source + ": " + subject + "crosses link " + link.name +
-                  " twice in one direction, expected once: only a medium (SHARED) is passed again; "
-                  "correct the routes between them");
+      std::string text = source;
+      text.append(": ").append(subject).append("crosses link ").append(link.name);
+      text +=
+          " twice in one direction, expected once: only a medium (SHARED) is passed again; "
+          "correct the routes between them";
+      throw Error(text);
     }
   }
   const Way ours{route.latency.value(), route.bandwidth.value()};
