@@ -8,13 +8,13 @@
 #include <mutex>
 #include <thread>
 
-#include "advice/equal_devices.hpp"
 #include "advice/least_time.hpp"
 #include "advice/settings.hpp"
 #include "advice/strategy_search.hpp"
 #include "model/base/error.hpp"
 #include "planner/partition/exact/time_order.hpp"
 #include "planner/partition/search_effort.hpp"
+#include "planner/search/equal_devices.hpp"
 #include "planner/serving/service_objective.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "sim/replay/replay.hpp"
@@ -156,7 +156,7 @@ Choice choose(const Question& question) {
   std::deque<StrategySearch> searches;  // by strategy
   std::vector<StrategySearch*> possible;
   const std::vector<DeviceIndex> first_equal =
-      first_equals(question.request.cluster, profiles_of(question.request));
+      planner::first_equals(question.request.cluster, profiles_of(question.request));
   for (const Strategy& strategy : planner::strategies()) {
     if (question.keeps_axes && strategy.name != question.request.strategy) continue;
     StrategySearch& search = searches.emplace_back(question, strategy, first_equal, watch);

@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "advice/question.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/plan/workload.hpp"
 
@@ -13,9 +12,5 @@ namespace tandem::study {
 // Returns a description of the device that lacks most if `plan`, with its shares, were for
 // `workload`; empty if it would do, or if its shares are of its own prompt.
 [[nodiscard]] std::string lack_of(planner::Plan plan, const planner::Workload& workload);
-
-// Returns which of these alone lets the request of `question`, which has no plan, fit: its prompt
-// in chunks, or fewer devices; in one line, with flags. Empty: neither, or it is of many requests.
-[[nodiscard]] std::string what_fits(const Question& question);
 
 }  // namespace tandem::study

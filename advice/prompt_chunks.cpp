@@ -52,6 +52,7 @@ std::variant<PromptPlan, Infeasible> plan_in_chunks(const Request& request,
                      std::int64_t chunk) { return time_of(plan, request.objective, chunk); },
       .steps = reading.steps};
   if (!reading.best) service.chunk = reading.rows;
+  if (reading.times) service.times = reading.times;
   auto made = planner::make_layered_plan(request, service, reading.roughly);
   if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
   auto& found = std::get<planner::ServicePlan>(made);
@@ -147,8 +148,8 @@ std::variant<PromptPlan, Infeasible> best_reading(const Request& request,
       return std::nullopt;
     }
     const std::int64_t rows = std::get<FittingPlan>(fitting).chunk;
-    auto made = plan_in_chunks(resident(request),
-                               {.rows = rows, .steps = steps, .roughly = reading.roughly});
+    auto made = plan_in_chunks(
+        resident(request), {.rows = rows, .steps = steps, .roughly = reading.roughly, .times = {}});
     auto* const one = std::get_if<PromptPlan>(&made);
     return one != nullptr ? std::optional(std::move(*one)) : std::nullopt;
   };

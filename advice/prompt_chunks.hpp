@@ -6,6 +6,7 @@
 // chunk.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "advice/prediction.hpp"
 #include "planner/plan/workload.hpp"
 #include "planner/search/search.hpp"
+#include "planner/serving/service_search.hpp"
 
 namespace tandem::study {
 
@@ -28,6 +30,8 @@ struct PromptReading {
   std::int64_t rows = 0;   // not read if `best`; 0: whole
   std::int64_t steps = 0;  // chunks in flight; 0: as planner::best_steps finds
   bool roughly = false;    // as planner::make_layered_plan searches chunks, steps and layers
+  // Of the plans that compete; null: of this one alone.
+  std::shared_ptr<planner::ReadingTimes> times{};
 };
 
 // A plan for one request.

@@ -107,6 +107,7 @@ std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
   if (!question_->served) {
     PromptReading reading = question_->prompt;
     reading.roughly = !setting.thorough;
+    reading.times = times_;
     auto made = plan_prompt(request, reading);
     if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
     auto& one = std::get<PromptPlan>(made);
@@ -119,8 +120,9 @@ std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
   const std::int64_t steps = setting.strategy->sharding.splits_layers() ? served.steps : 0;
   ServedWorkload by_policy = served;
   by_policy.policy = setting.policy;
-  const planner::Service service =
+  planner::Service service =
       searched_service(by_policy, question_->request.objective, question_->best_chunk, steps);
+  service.times = times_;
   // Chunks and steps change little of which devices are best, and their search takes long.
   auto made = setting.refines    ? planner::make_layered_plan(request, service)
               : setting.thorough ? planner::make_service_plan(request, service)
@@ -154,6 +156,7 @@ Answer Answers::found(const Setting& setting) {
 }
 
 Answer Answers::best_of(const Setting& setting) {
+  times_ = std::make_shared<planner::ReadingTimes>();
   std::optional<Request> request;
   try {
     request.emplace(request_of(setting));

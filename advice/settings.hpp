@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "advice/question.hpp"
 #include "model/base/error.hpp"
+#include "planner/serving/service_search.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::study {
@@ -108,6 +110,7 @@ class Answers {
 
   const Question* question_;
   SearchWatch* watch_;
+  std::shared_ptr<planner::ReadingTimes> times_{};       // of the plans that compete for a setting
   std::vector<std::pair<PlanKey, double>> known_plans_;  // and the seconds
   std::map<decltype(Setting().key()), Answer> known_;
   std::map<decltype(Setting().key()), double> enough_memory_;

@@ -22,7 +22,6 @@
 #include "cli/version.hpp"
 #include "cli/views/discovery_view.hpp"
 #include "cli/views/interruption.hpp"
-#include "cli/views/next_commands.hpp"
 #include "cli/views/progress_view.hpp"
 #include "exec/discovery/discovery.hpp"
 #include "exec/discovery/dns_sd.hpp"
@@ -33,6 +32,7 @@
 #include "exec/transport/measure.hpp"
 #include "exec/weights/store/block_store.hpp"
 #include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
 #include "sim/platform/platform.hpp"
 
 namespace tandem::cli {
@@ -252,10 +252,10 @@ exec::Discovery discover(exec::DiscoveryOptions discovery, const std::filesystem
 
 void print_next_command(const std::filesystem::path& folder, const std::string& model,
                         const std::string& format, std::ostream& out) {
-  out << "\nnext: tandem plan --platform " << shell_word((folder / "platform.xml").string())
-      << " --profile " << shell_word(folder.string()) << " --model " << shell_word(model)
-      << (format.empty() ? "" : " --dtype " + format) << " --out "
-      << shell_word((folder / "plan.json").string()) << '\n';
+  out << "\nnext: tandem plan --platform " << model::shell_word((folder / "platform.xml").string())
+      << " --profile " << model::shell_word(folder.string()) << " --model "
+      << model::shell_word(model) << (format.empty() ? "" : " --dtype " + format) << " --out "
+      << model::shell_word((folder / "plan.json").string()) << '\n';
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "advice/choice.hpp"
-#include "advice/lack.hpp"
+#include "advice/what_fits.hpp"
 #include "cli/cap_answers.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
@@ -37,6 +37,7 @@
 #include "cli/views/predicted_view.hpp"
 #include "cli/wanted_plan.hpp"
 #include "exec/kernels/kernels_here.hpp"
+#include "model/base/plain_text.hpp"
 #include "planner/plan/outdated_profiles.hpp"
 #include "planner/search/default_types.hpp"
 #include "planner/search/device_choice.hpp"
@@ -211,7 +212,8 @@ std::optional<CapCost> cost_of_caps(const Options& options, const WantedPlan& qu
     out.flush();
   }
   std::cerr << "tandem plan: interrupted; the prediction of the plan is left out"
-            << (show.file ? ", 'tandem simulate " + shell_word(*show.file) + "' makes it" : "")
+            << (show.file ? ", 'tandem simulate " + model::shell_word(*show.file) + "' makes it"
+                          : "")
             << std::endl;
   std::_Exit(show.table() ? 0 : 1);
 }

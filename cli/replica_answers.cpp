@@ -18,10 +18,10 @@
 #include "cli/version.hpp"
 #include "cli/views/interruption.hpp"
 #include "cli/views/loss_view.hpp"
-#include "cli/views/next_commands.hpp"
 #include "cli/views/progress_view.hpp"
 #include "cli/views/result_tables.hpp"
 #include "model/base/error.hpp"
+#include "model/base/plain_text.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
 #include "planner/plan/file/plan_file.hpp"
@@ -250,7 +250,7 @@ int plan_replicas(const Options& options, const WantedReplicas& wanted, study::Q
   } else if (show.table()) {
     print_choice(choice, question, *wanted.rule, losses, out);
     if (show.file)
-      out << "\npredict all of them: tandem simulate " << shell_word(*show.file) << '\n';
+      out << "\npredict all of them: tandem simulate " << model::shell_word(*show.file) << '\n';
   }
   return 0;
 }

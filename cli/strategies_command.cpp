@@ -28,17 +28,13 @@ std::string of_sharding(const planner::Strategy& strategy) {
   return std::string(kText(strategy.sharding));
 }
 
-std::string as_in_text(const planner::Strategy& strategy) {
-  return planner::namesakes_of(strategy.name);
-}
-
 constexpr std::array kColumns{
     Column{"weights", "weights", of_sharding<planner::weights_text>},
     Column{"prompt rows", "prompt_rows", of_sharding<planner::prefill_text>},
     Column{"KV cache", "kv_cache", of_sharding<planner::cache_text>},
     Column{"new tokens", "new_tokens", of_sharding<planner::decode_text>},
     Column{"exchange of a layer", "layer_exchange", of_sharding<planner::exchange_text>},
-    Column{"as in", "as_in", as_in_text}};
+    Column{"as in", "as_in", planner::namesakes_of}};
 
 void print_json(std::ostream& out) {
   auto rows = nlohmann::ordered_json::array();

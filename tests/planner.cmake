@@ -24,6 +24,7 @@ tandem_tests(
     planner/partition/exact/division_test.cpp
     planner/collective/collective_test.cpp
     planner/search/engine_test.cpp
+    planner/search/equal_devices_test.cpp
     planner/search/extrapolation_test.cpp
     planner/plan/outdated_profiles_test.cpp
     planner/search/experts_plans_test.cpp

@@ -38,6 +38,5 @@ tandem_tests(
     study/swap_test.cpp
     advice/other_platform_test.cpp
     advice/whatif_test.cpp
-    advice/equal_devices_test.cpp
     advice/search_pruning_test.cpp
   LIBRARIES tandem::study nlohmann_json::nlohmann_json)

@@ -2,11 +2,11 @@
 #include <utility>
 #include <vector>
 
-#include "advice/equal_devices.hpp"
 #include "advice/free/free_change.hpp"
 #include "advice/free/other_devices.hpp"
 #include "advice/settings.hpp"
 #include "model/base/error.hpp"
+#include "planner/search/equal_devices.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::study {
@@ -22,7 +22,8 @@ std::vector<Offer> devices(const FreeQuestion& question) {
   const planner::Request& request = question.ask.request;
   const auto count = request.cluster.devices().size();
   if (question.chose_devices || count < 2) return offers;
-  const std::vector<model::DeviceIndex> first = first_equals(request.cluster, profiles_of(request));
+  const std::vector<model::DeviceIndex> first =
+      planner::first_equals(request.cluster, profiles_of(request));
   const auto master = static_cast<std::size_t>(planner::master_of(request));
   const bool local = planner::find_strategy(request.strategy).sharding.is_local();
   // Of equal devices, other than the master, one.

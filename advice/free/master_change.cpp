@@ -1,9 +1,9 @@
 #include <utility>
 #include <vector>
 
-#include "advice/equal_devices.hpp"
 #include "advice/free/free_change.hpp"
 #include "advice/settings.hpp"
+#include "planner/search/equal_devices.hpp"
 #include "planner/strategy/common/lowering.hpp"
 
 namespace tandem::study {
@@ -16,7 +16,8 @@ std::vector<Offer> masters(const FreeQuestion& question) {
   if (question.chose_master || request.cluster.size() < 2 ||
       planner::find_strategy(request.strategy).sharding.is_local())
     return offers;
-  const std::vector<model::DeviceIndex> first = first_equals(request.cluster, profiles_of(request));
+  const std::vector<model::DeviceIndex> first =
+      planner::first_equals(request.cluster, profiles_of(request));
   std::vector<bool> tried(first.size(), false);
   tried[static_cast<std::size_t>(first[static_cast<std::size_t>(planner::master_of(request))])] =
       true;

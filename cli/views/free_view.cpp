@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ostream>
 
-#include "cli/views/next_commands.hpp"
+#include "model/base/plain_text.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/base/text_table.hpp"
 
@@ -20,7 +20,7 @@ std::string text_of(const std::vector<PlanFlag>& flags) {
   std::string text;
   for (const PlanFlag& flag : flags) {
     text += (text.empty() ? "--" : " --") + flag.name;
-    if (!flag.value.empty()) text += " " + shell_word(flag.value);
+    if (!flag.value.empty()) text += " " + model::shell_word(flag.value);
   }
   return text;
 }

@@ -8,17 +8,11 @@
 
 #include "cli/files/scenarios.hpp"
 #include "exec/session/master.hpp"
+#include "model/base/plain_text.hpp"
 
 namespace tandem::cli {
 
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  std::string word = "'";
-  for (const char character : text) word += character == '\'' ? "'\\''" : std::string(1, character);
-  return word + "'";
-}
+using model::shell_word;
 
 std::string prompt_flags(const Arguments& arguments) {
   constexpr std::array kSwitches{std::string_view("--chat"), std::string_view("--raw-prompt")};

@@ -10,9 +10,6 @@
 
 namespace tandem::cli {
 
-// `text` as a word of a shell's command line, quoted where it has to be.
-[[nodiscard]] std::string shell_word(const std::string& text);
-
 // Returns the flags of the command line `arguments` that say what the prompt is, each after a
 // blank.
 [[nodiscard]] std::string prompt_flags(const Arguments& arguments);

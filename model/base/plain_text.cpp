@@ -127,6 +127,16 @@ std::string printable(std::string_view text, std::size_t most) {
   return out;
 }
 
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos)
+    return std::string(text);
+  std::string word = "'";
+  for (const char character : text) word += character == '\'' ? "'\\''" : std::string(1, character);
+  return word + "'";
+}
+
 std::size_t not_utf8(std::string_view text) {
   std::size_t found = std::string_view::npos;
   for_characters(text, [&](utf::code_point c, std::string_view bytes) {

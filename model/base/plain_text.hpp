@@ -27,6 +27,9 @@ namespace tandem::model {
 // a file of addresses says must not command the terminal. "a\x1b[2Jb" becomes "a?[2Jb".
 [[nodiscard]] std::string printable(std::string_view text, std::size_t most);
 
+// Returns `text` as a word of a shell's command line, quoted where it has to be.
+[[nodiscard]] std::string shell_word(std::string_view text);
+
 // Where the first byte is that is no part of a UTF-8 character; npos: nowhere.
 [[nodiscard]] std::size_t not_utf8(std::string_view text);
 

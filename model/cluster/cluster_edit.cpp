@@ -31,28 +31,90 @@ Cluster first_devices(const Cluster& cluster, std::size_t count) {
   return of_devices(cluster, used);
 }
 
-Cluster of_devices(const Cluster& cluster, const std::vector<bool>& used) {
-  require(used.size() == cluster.devices().size(), "of_devices: one flag a device");
-  std::vector<Device> devices;
-  std::set<std::string> gone;
-  for (std::size_t d = 0; d < used.size(); ++d) {
-    const Device& device = cluster.devices()[d];
-    if (used[d]) {
-      devices.push_back(device);
-    } else {
-      gone.insert(device.name);
+namespace {
+
+// What remains without the devices and edges of `gone`, of which `passing` become routers.
+Cluster without(const Cluster& cluster, const std::set<std::string>& gone,
+                const std::set<std::string>& passing) {
+  std::vector<Device> devices = cluster.devices();
+  std::erase_if(devices, [&](const Device& device) { return gone.contains(device.name); });
+  std::vector<std::string> routers = cluster.routers();
+  routers.insert(routers.end(), passing.begin(), passing.end());
+  std::vector<Edge> edges = cluster.edges();
+  const auto ends = [&](const std::string& name) {
+    return gone.contains(name) && !passing.contains(name);
+  };
+  std::erase_if(edges, [&](const Edge& edge) { return ends(edge.from) || ends(edge.to); });
+  return {cluster.name(), std::move(devices), std::move(routers), cluster.links(),
+          std::move(edges)};
+}
+
+// The devices among `gone` that have two neighbours or more, through which others may be reached.
+std::set<std::string> between_others(const Cluster& cluster, const std::set<std::string>& gone) {
+  std::map<std::string, std::set<std::string>> neighbours;
+  for (const Edge& edge : cluster.edges()) {
+    if (gone.contains(edge.from)) neighbours[edge.from].insert(edge.to);
+    if (gone.contains(edge.to)) neighbours[edge.to].insert(edge.from);
+  }
+  std::set<std::string> between;
+  for (const auto& [name, others] : neighbours) {
+    if (others.size() > 1) between.insert(name);
+  }
+  return between;
+}
+
+// Whether an edge leads from each of the `count` devices that stay to each other one.
+bool is_full_mesh(const Cluster& cluster, const std::set<std::string>& gone, std::size_t count) {
+  std::set<std::string> staying;
+  for (const Device& device : cluster.devices()) {
+    if (!gone.contains(device.name)) staying.insert(device.name);
+  }
+  std::size_t directed = 0;
+  for (const Edge& edge : cluster.edges()) {
+    if (staying.contains(edge.from) && staying.contains(edge.to))
+      directed += edge.symmetrical ? 2 : 1;
+  }
+  return directed == count * (count - 1);
+}
+
+// Whether the devices of `fewer` reach each other as they do in `cluster`.
+bool has_same_routes(const Cluster& cluster, const Cluster& fewer) {
+  std::vector<DeviceIndex> was;
+  for (const Device& device : fewer.devices()) was.push_back(cluster.find(device.name));
+  for (DeviceIndex a = 0; a < fewer.size(); ++a) {
+    for (DeviceIndex b = 0; b < fewer.size(); ++b) {
+      if (a == b) continue;
+      if (fewer.route(a, b).hops !=
+          cluster.route(was[static_cast<std::size_t>(a)], was[static_cast<std::size_t>(b)]).hops)
+        return false;
     }
   }
-  std::vector<Edge> edges = cluster.edges();
-  std::erase_if(
-      edges, [&](const Edge& edge) { return gone.contains(edge.from) || gone.contains(edge.to); });
-  return {cluster.name(), std::move(devices), cluster.routers(), cluster.links(), std::move(edges)};
+  return true;
+}
+
+}  // namespace
+
+Cluster of_devices(const Cluster& cluster, const std::vector<bool>& used) {
+  require(used.size() == cluster.devices().size(), "of_devices: one flag a device");
+  std::set<std::string> gone;
+  for (std::size_t d = 0; d < used.size(); ++d) {
+    if (!used[d]) gone.insert(cluster.devices()[d].name);
+  }
+  const std::set<std::string> between = between_others(cluster, gone);
+  if (between.empty() || is_full_mesh(cluster, gone, used.size() - gone.size()))
+    return without(cluster, gone, {});
+  try {
+    Cluster fewer = without(cluster, gone, {});
+    if (has_same_routes(cluster, fewer)) return fewer;
+  } catch (const Error&) {
+    // They reach each other through devices that are not used only.
+  }
+  return without(cluster, gone, between);
 }
 
 Cluster without_device(const Cluster& cluster, const std::string& name) {
-  std::vector<bool> used(cluster.devices().size(), true);
-  used[static_cast<std::size_t>(cluster.find(name))] = false;
-  return of_devices(cluster, used);
+  static_cast<void>(cluster.find(name));
+  return without(cluster, {name}, {});
 }
 
 Cluster with_copy(const Cluster& cluster, const std::string& name) {

@@ -17,11 +17,12 @@ namespace tandem::model {
 [[nodiscard]] Cluster with_links(const Cluster& cluster, const std::function<void(Link&)>& change);
 // Returns the cluster's first `count` devices.
 [[nodiscard]] Cluster first_devices(const Cluster& cluster, std::size_t count);
-// Returns the cluster with these of its devices, `used` having a flag for each. Links that nothing
-// uses any more stay. Throws Error if they do not reach one another.
+// Returns the cluster with these of its devices, `used` having a flag for each, and the routes that
+// they have: a device that is not used and lies between others becomes a router. Links that nothing
+// uses any more stay. Throws Error if none is used.
 [[nodiscard]] Cluster of_devices(const Cluster& cluster, const std::vector<bool>& used);
-// Returns the cluster without the device of that name. Throws Error as the constructor does, if
-// others reach each other through it only.
+// Returns the cluster without the device of that name, which is away: nothing passes through it.
+// Throws Error as the constructor does, if others reach each other through it only.
 [[nodiscard]] Cluster without_device(const Cluster& cluster, const std::string& name);
 // Returns the cluster with a further device equal to the named one, called "NAME-2" (or the next
 // free number). Links that only the original uses are duplicated, except shared media (Wi-Fi).

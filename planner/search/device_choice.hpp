@@ -12,7 +12,7 @@
 namespace tandem::planner {
 
 // Returns the request for the `used` devices alone (by DeviceIndex), with their profiles; a master
-// that it names stays. Throws Error if they reach each other through unused devices only.
+// that it names stays. Other devices pass messages on (model::of_devices), but compute nothing.
 [[nodiscard]] Request for_devices(Request request, const std::vector<bool>& used);
 
 // Makes a plan of a request, as make_plan does.

@@ -2,12 +2,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "planner/search/axes.hpp"
+#include "planner/search/equal_devices.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/search/objective.hpp"
 #include "planner/strategy/common/lowering.hpp"
@@ -34,6 +36,33 @@ std::vector<Groups> pairs_joined(const Groups& groups) {
     }
   }
   return all;
+}
+
+// What tells groups apart: the first equals of their members, in no order.
+Groups kinds_of(const Groups& groups, const std::vector<model::DeviceIndex>& first) {
+  Groups kinds = groups;
+  for (std::vector<model::DeviceIndex>& group : kinds) {
+    for (model::DeviceIndex& member : group) member = first[static_cast<std::size_t>(member)];
+    std::ranges::sort(group);
+  }
+  std::ranges::sort(kinds);
+  return kinds;
+}
+
+// As first_equals(); the master is equal to none.
+std::vector<model::DeviceIndex> equals_of(const Request& request) {
+  std::vector<model::DeviceIndex> first = first_equals(request.cluster, request.profiles);
+  const model::DeviceIndex master = master_of(request);
+  const auto next = std::ranges::find_if(first, [&, d = 0](model::DeviceIndex kind) mutable {
+    return d++ != master && kind == master;
+  });
+  const auto other = static_cast<model::DeviceIndex>(next - first.begin());
+  for (model::DeviceIndex d = 0; d < request.cluster.size(); ++d) {
+    model::DeviceIndex& kind = first[static_cast<std::size_t>(d)];
+    if (d != master && kind == master) kind = other;
+  }
+  first[static_cast<std::size_t>(master)] = master;
+  return first;
 }
 
 // What computes the prompts of a group, and the sums that are usual for it.
@@ -71,15 +100,18 @@ void offer_any_sums(Draft& draft, Alternatives& all) {
   }
 }
 
-// Offers stages of which pairs are joined, one after another for as long as that helps. Returns the
-// best.
+// Offers stages of which pairs are joined, one after another for as long as that helps; of groups
+// that differ in equal devices alone, one. Returns the best.
 Groups offer_joined(Draft draft, Alternatives& all) {
   Request& request = draft.request;
   Groups groups;
   for (model::DeviceIndex d = 0; d < request.cluster.size(); ++d) groups.push_back({d});
+  const std::vector<model::DeviceIndex> first = equals_of(request);
+  std::set<Groups> tried;
   for (bool joins = true; joins;) {
     joins = false;
     for (Groups& larger : pairs_joined(groups)) {
+      if (!tried.insert(kinds_of(larger, first)).second) continue;
       request.groups = to_text(larger, request.cluster);
       if (!offer_usual(draft, all)) continue;
       groups = std::move(larger);

@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t kUsualChunks = 256;
 constexpr std::int64_t kUsualChunksOfMany = 32;
 constexpr std::int64_t kMostChunks = 8192;
+constexpr int kMostWorse = 4;  // counts in a row, each worse than the best so far
 constexpr std::int64_t kLongestStep = 512;
 
 class ChunkSearch {
@@ -33,7 +34,10 @@ class ChunkSearch {
       if (!many_ && !roughly_ && power > 1 && power * 3 / 2 <= usual)
         counts.push_back(power * 3 / 2);
     }
-    for (const std::int64_t count : counts) consider(count);
+    std::size_t considered = 0;
+    for (int worse = 0; considered < counts.size() && worse < kMostWorse; ++considered)
+      worse = consider(counts[considered]) || best_time_ == kNever ? 0 : worse + 1;
+    counts.resize(considered);
     const std::int64_t most = std::min(longest_, kMostChunks);
     for (; counts.back() < most && may_be_more(counts.back()); power *= 2) {
       counts.push_back(std::min(power, most));
@@ -58,13 +62,15 @@ class ChunkSearch {
     return count == 1 ? 0 : (longest_ + count - 1) / count;
   }
 
-  void consider(std::int64_t count) {
+  // Returns whether so many chunks are the best so far.
+  bool consider(std::int64_t count) {
     const auto [at, is_new] = times_.try_emplace(chunk_of(count), kNever);
-    if (!is_new || search_ended()) return;
+    if (!is_new || search_ended()) return false;
     at->second = (*seconds_)(at->first);
-    if (at->second >= best_time_ * kBetter) return;
+    if (at->second >= best_time_ * kBetter) return false;
     best_time_ = at->second;
     best_count_ = count;
+    return true;
   }
 
   std::int64_t longest_;

@@ -164,7 +164,7 @@ std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
     best = std::move(found);
   }
   if (!best) return none;
-  if (roughly) return *std::move(best);
+  if (roughly || !service.times->may_win_roughly_read(least)) return *std::move(best);
   if (all.size() > 1) best = read_again(request, *std::move(best), service);
   return with_moved_layers(request, *std::move(best), service);
 }

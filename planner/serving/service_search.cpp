@@ -1,7 +1,6 @@
 #include "planner/serving/service_search.hpp"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -27,6 +26,10 @@ namespace {
 
 constexpr std::size_t kConsidered = 16;  // requests
 constexpr double kSavesSome = 1.0 - 1e-4;
+// Chunks save this much more of one plan's time than of another's, and layers, chunks and steps of
+// what is left, as far as was seen.
+constexpr double kSavedByReading = 1.0 / 1.4;
+constexpr double kSavedByLayers = 1.0 / 1.15;
 constexpr int kRoundsOfReading = 4;  // of chunk and steps, each for the other; two as a rule
 
 std::int64_t longest(std::span<const InferenceRequest> requests) {
@@ -48,6 +51,7 @@ class ReadingSearch {
         service_(&service),
         roughly_(roughly),
         made_(std::move(made)),
+        times_(&service.times->of(made_.plan)),
         chunks_(!service.chunk && !made_.plan.streams() &&
                 made_.plan.model.architecture().generates() && reads_chunks(made_.plan)),
         flies_(service.steps == 0 && !made_.plan.streams() && !has_rounds(made_.plan) &&
@@ -60,7 +64,29 @@ class ReadingSearch {
     const bool is_one = service_->requests.size() == 1;
     const std::int64_t first = service_->steps > 0 ? service_->steps
                                : is_one && flies_  ? kMostSteps
-                                                   : useful_steps(*request_, service_->policy);
+                                                   : usual_steps();
+    if (!chunks_ || may_win(first)) search(first, is_one);
+    const double as_made = seconds_as_made();
+    std::optional<Plan> plan = reserving(chunk_, steps_);
+    if (!plan || as_made < seconds(chunk_, steps_) * kSavesSome) return std::move(made_);
+    return {.plan = *std::move(plan), .chunk = chunk_};
+  }
+
+ private:
+  // Whether other chunks may make up for how far the plan is behind others, in chunks as it was
+  // made.
+  [[nodiscard]] bool may_win(std::int64_t first) {
+    steps_ = at_most(flies_ ? std::min(first, usual_steps()) : first, *service_, chunk_);
+    return service_->times->may_win_as_made(seconds(chunk_, steps_));
+  }
+
+  [[nodiscard]] double seconds_as_made() const {
+    if (!enough(made_.chunk)) return kNever;
+    const auto known = times_->find({made_.chunk, made_.plan.reserved().steps});
+    return known != times_->end() ? known->second : service_->seconds(made_.plan, made_.chunk);
+  }
+
+  void search(std::int64_t first, bool is_one) {
     if (chunks_) find_chunk(first);
     const int rounds = roughly_ ? 1 : kRoundsOfReading;
     for (int again = 0; flies_ && again < rounds && !search_ended(); ++again) {
@@ -70,35 +96,39 @@ class ReadingSearch {
       if (before == std::pair(chunk_, steps_)) break;
     }
     while (chunks_ && flies_ && !roughly_ && !is_one && take_neighbour()) continue;
-    const double as_made =
-        enough(made_.chunk) ? service_->seconds(made_.plan, made_.chunk) : kNever;
-    std::optional<Plan> plan = reserving(chunk_, steps_);
-    if (!plan || as_made < seconds(chunk_, steps_) * kSavesSome) return std::move(made_);
-    return {.plan = *std::move(plan), .chunk = chunk_};
   }
 
- private:
+  // One a stage, each of which may have several devices.
+  [[nodiscard]] std::int64_t usual_steps() const {
+    const std::int64_t most = useful_steps(*request_, service_->policy);
+    if (!has_groups(made_.plan)) return most;
+    return std::min(most, static_cast<std::int64_t>(stages(made_.plan).size()));
+  }
+
   [[nodiscard]] std::int64_t steps_for(std::int64_t chunk) {
-    return best_steps(at_most(useful_steps(*request_, service_->policy), *service_, chunk),
+    return best_steps(at_most(usual_steps(), *service_, chunk),
                       at_most(kMostSteps, *service_, chunk), roughly_,
                       [&](std::int64_t steps) { return seconds(chunk, steps); });
   }
 
-  // Takes one chunk more or fewer of the longest prompt, with steps of its own, if that saves time:
-  // chunk and steps may each be the best for the other, and a neighbour with other steps better.
+  // Takes one chunk more or fewer of the longest prompt, with as many steps, one fewer or one more,
+  // if that saves time: chunk and steps may each be the best for the other, and a neighbour of both
+  // better.
   bool take_neighbour() {
     if (search_ended() || chunk_ == 0) return false;
     const std::int64_t rows = longest(service_->requests);
     const std::int64_t count = (rows + chunk_ - 1) / chunk_;
-    const double least = seconds(chunk_, steps_);
+    const double least = seconds(chunk_, steps_) * kSavesSome;
     for (const std::int64_t other : {count - 1, count + 1}) {
       if (other < 2 || other > rows) continue;
       const std::int64_t chunk = (rows + other - 1) / other;
-      const std::int64_t steps = steps_for(chunk);
-      if (seconds(chunk, steps) >= least * kSavesSome) continue;
-      chunk_ = chunk;
-      steps_ = steps;
-      return true;
+      for (const std::int64_t steps : {steps_, steps_ - 1, steps_ + 1}) {
+        if (steps < 1 || steps > at_most(kMostSteps, *service_, chunk)) continue;
+        if (seconds(chunk, steps) >= least) continue;
+        chunk_ = chunk;
+        steps_ = steps;
+        return true;
+      }
     }
     return false;
   }
@@ -136,7 +166,7 @@ class ReadingSearch {
   }
 
   double seconds(std::int64_t chunk, std::int64_t steps) {
-    const auto [at, is_new] = times_.try_emplace(std::pair(chunk, steps), kNever);
+    const auto [at, is_new] = times_->try_emplace(std::pair(chunk, steps), kNever);
     if (!is_new || !enough(chunk)) return at->second;
     if (const std::optional<Plan> plan = reserving(chunk, steps))
       at->second = service_->seconds(*plan, chunk);
@@ -147,14 +177,33 @@ class ReadingSearch {
   const Service* service_;
   bool roughly_;
   ServicePlan made_;
+  ReadingTimes::Times* times_;
   bool chunks_;  // are searched
   bool flies_;   // steps are searched
   std::int64_t chunk_ = 0;
   std::int64_t steps_ = 1;
-  std::map<std::pair<std::int64_t, std::int64_t>, double> times_{};  // by chunk and steps
 };
 
 }  // namespace
+
+ReadingTimes::Times& ReadingTimes::of(Plan plan) {
+  plan.partition.clear();
+  plan.capacity = {};
+  for (DevicePlan& device : plan.devices) device.memory = {};
+  const auto known = std::ranges::find(known_, plan, &std::pair<Plan, Times>::first);
+  if (known != known_.end()) return known->second;
+  return known_.emplace_back(std::move(plan), Times{}).second;
+}
+
+bool ReadingTimes::may_win_as_made(double seconds) {
+  as_made_ = std::min(as_made_, seconds);
+  return seconds * kSavedByReading <= as_made_;
+}
+
+bool ReadingTimes::may_win_roughly_read(double seconds) {
+  roughly_read_ = std::min(roughly_read_, seconds);
+  return seconds * kSavedByLayers <= roughly_read_;
+}
 
 ServiceClock analytic_clock(std::span<const InferenceRequest> requests, const Policy& policy,
                             Objective objective) {

@@ -466,6 +466,7 @@ std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex devi
 Strategy csps_strategy() {
   return {.name = "csps",
           .summary = "a prompt's rows, new tokens as tensor",
+          .namesakes = {{.name = "deepspeed-ulysses"}, {.name = "ulysses"}},
           .sharding = {.weights = Weights::replicated,
                        .prefill = PrefillRows::split,
                        .cache = KvCache::by_heads,

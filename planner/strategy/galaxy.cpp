@@ -77,6 +77,7 @@ void check(const Plan& plan) {
 Strategy galaxy_strategy() {
   return {.name = "galaxy",
           .summary = "heads, columns and a prompt's rows",
+          .namesakes = {{.name = "megatron-sp"}},
           .sharding = {.weights = Weights::heads_and_columns,
                        .prefill = PrefillRows::split_between_halves,
                        .cache = KvCache::by_heads,

@@ -31,7 +31,11 @@ void check(const Plan& plan) {
 }  // namespace
 
 Strategy local_strategy() {
-  return {.name = "local", .summary = "the master alone", .tasks = lower, .check = check};
+  return {.name = "local",
+          .summary = "the master alone",
+          .namesakes = {{.name = "ollama"}},
+          .tasks = lower,
+          .check = check};
 }
 
 }  // namespace tandem::planner

@@ -226,6 +226,7 @@ void check(const Plan& plan) {
 Strategy sp_strategy() {
   return {.name = "sp",
           .summary = "a prompt's rows",
+          .namesakes = {{.name = "sequence-parallel"}},
           .sharding = {.weights = Weights::replicated,
                        .prefill = PrefillRows::split,
                        .cache = KvCache::at_master,

@@ -473,6 +473,7 @@ void check_own_lengths(const Plan& plan, const Workload& workload) {
 Strategy spread_strategy() {
   return {.name = "spread",
           .summary = "cache positions",
+          .namesakes = {{.name = "context-parallel"}},
           .sharding = {.weights = Weights::replicated,
                        .prefill = PrefillRows::with_cache,
                        .cache = KvCache::by_position,

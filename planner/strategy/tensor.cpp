@@ -31,6 +31,11 @@ void check(const Plan& plan) {
 Strategy tensor_strategy() {
   return {.name = "tensor",
           .summary = "heads and FFN columns",
+          .namesakes = {{.name = "tpi-llm"},
+                        {.name = "megatron"},
+                        {.name = "megatron-lm"},
+                        {.name = "distributed-llama", .flags = "--wire-type q8_0"},
+                        {.name = "vllm"}},
           .sharding = {.weights = Weights::heads_and_columns,
                        .prefill = PrefillRows::whole,
                        .cache = KvCache::by_heads,

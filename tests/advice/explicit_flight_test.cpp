@@ -4,8 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <limits>
 #include <string>
 #include <utility>
 #include <variant>
@@ -13,7 +11,6 @@
 
 #include "advice/choice.hpp"
 #include "advice/one_strategy.hpp"
-#include "model/base/error.hpp"
 #include "planner/search/default_types.hpp"
 #include "planner/strategy/common/lowering.hpp"
 #include "tests/advice/random_questions.hpp"
@@ -50,17 +47,6 @@ Question with(Question question, Named named) {
   return question;
 }
 
-// Infinite: no plan.
-double seconds_of(const Question& question) {
-  try {
-    const auto made = plan_strategy(question);
-    if (const auto* const found = std::get_if<Contender>(&made)) return found->seconds;
-  } catch (const Error&) {
-    // Fewer steps than that have work to do.
-  }
-  return std::numeric_limits<double>::infinity();
-}
-
 std::string describe(const Question& question, const Contender& found) {
   const planner::Request& request = question.request;
   const std::size_t count = question.served ? question.served->requests.size() : 1;
@@ -81,7 +67,8 @@ std::string beaten_by(const Question& question) {
   std::string lines;
   for (const std::int64_t chunk : {0, 1, 2, 4, 8, 12, 16, 32, 64}) {
     for (const std::int64_t steps : {0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 16}) {
-      const double seconds = seconds_of(with(question, {.chunk = chunk, .steps = steps}));
+      const double seconds =
+          testing::strategy_seconds(with(question, {.chunk = chunk, .steps = steps}));
       if (seconds >= found->seconds * (1.0 - kTolerance)) continue;
       lines += "\n  --chunk " + std::to_string(chunk) + " --in-flight " + std::to_string(steps) +
                ": " + std::to_string(seconds) + " s";
@@ -91,17 +78,10 @@ std::string beaten_by(const Question& question) {
   return lines;
 }
 
-int cases(int usual) {
-  const char* const given = std::getenv("TANDEM_EXPLICIT_CASES");
-  return given == nullptr ? usual : std::atoi(given);
-}
-
 void check_cases(bool many) {
-  const char* const seed = std::getenv("TANDEM_EXPLICIT_SEED");
-  testing::RandomQuestions random(seed == nullptr ? 11U
-                                                  : static_cast<std::uint32_t>(std::atoi(seed)));
+  testing::RandomQuestions random(testing::explicit_seed(11));
   testing::Sampled sampled(2);
-  for (int i = 0; i < cases(6); ++i) {
+  for (int i = 0; i < testing::explicit_cases(6); ++i) {
     const Question question = of_stages(many ? random.of_many(i) : random.question(i));
     if (!sampled()) continue;
     const std::string lines = beaten_by(question);

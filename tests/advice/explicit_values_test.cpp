@@ -11,12 +11,9 @@
 #include <map>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "advice/choice.hpp"
-#include "advice/one_strategy.hpp"
-#include "model/base/error.hpp"
 #include "planner/search/default_types.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/search/search.hpp"
@@ -239,17 +236,6 @@ class ExplicitValues {
   std::vector<Value> all_;
 };
 
-// Seconds of the best plan with these values; infinite: none.
-double seconds_of(const Question& question) {
-  try {
-    const auto made = plan_strategy(question);
-    if (const auto* const found = std::get_if<Contender>(&made)) return found->seconds;
-  } catch (const Error&) {
-    // This strategy does not have the value here.
-  }
-  return std::numeric_limits<double>::infinity();
-}
-
 double best_seconds(const Choice& choice) {
   return choice.contenders.empty() ? std::numeric_limits<double>::infinity()
                                    : choice.contenders.front().seconds;
@@ -286,7 +272,7 @@ std::string beaten_by(const Question& question) {
     // Alone galaxy computes the last layer of the sampled row only, which local does not.
     if (value.question.request.cluster.size() == 1 && value.question.request.strategy != "local")
       continue;
-    const double seconds = seconds_of(value.question);
+    const double seconds = testing::strategy_seconds(value.question);
     compare(value.flags, seconds, best);
     const double named = open.try_emplace(value.question.request.strategy, seconds).first->second;
     if (!value.is_of_devices)
@@ -296,21 +282,14 @@ std::string beaten_by(const Question& question) {
   return lines;
 }
 
-int cases(int usual) {
-  const char* const given = std::getenv("TANDEM_EXPLICIT_CASES");
-  return given == nullptr ? usual : std::atoi(given);
-}
-
 TEST_CASE(
     "study/choice: no value that is named is better, of any axis on small clusters, than auto "
     "and than its strategy" *
     doctest::test_suite("long")) {
   const bool is_longer = std::getenv("TANDEM_EXPLICIT_CASES") != nullptr;
-  const char* const seed = std::getenv("TANDEM_EXPLICIT_SEED");
-  testing::RandomQuestions random(seed == nullptr ? 97U
-                                                  : static_cast<std::uint32_t>(std::atoi(seed)));
+  testing::RandomQuestions random(testing::explicit_seed(97));
   testing::Sampled sampled(2, !is_longer);
-  for (int i = 0; i < cases(2); ++i) {
+  for (int i = 0; i < testing::explicit_cases(2); ++i) {
     const Question question = random.question(i);
     if (!sampled()) continue;
     const std::string lines = beaten_by(question);

@@ -4,16 +4,44 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "advice/one_strategy.hpp"
 #include "advice/question.hpp"
+#include "model/base/error.hpp"
 #include "sim/replay/replay.hpp"
 #include "tests/support/random_clusters.hpp"
 
 namespace tandem::testing {
+
+// Returns TANDEM_EXPLICIT_CASES and TANDEM_EXPLICIT_SEED, which make these tests longer and vary
+// them, or else the value given.
+inline int explicit_cases(int usual) {
+  const char* const given = std::getenv("TANDEM_EXPLICIT_CASES");
+  return given == nullptr ? usual : std::atoi(given);
+}
+inline std::uint32_t explicit_seed(std::uint32_t usual) {
+  const char* const given = std::getenv("TANDEM_EXPLICIT_SEED");
+  return given == nullptr ? usual : static_cast<std::uint32_t>(std::atoi(given));
+}
+
+// Returns the seconds of the plan of the question's strategy; infinite: it has none, or does not
+// have the values that the question names.
+inline double strategy_seconds(const study::Question& question) {
+  try {
+    const auto made = study::plan_strategy(question);
+    if (const auto* const found = std::get_if<study::Contender>(&made)) return found->seconds;
+  } catch (const Error&) {
+    // Named values that this strategy does not have.
+  }
+  return std::numeric_limits<double>::infinity();
+}
 
 using planner::Objective;
 

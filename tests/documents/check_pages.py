@@ -30,7 +30,7 @@ PLAIN_SOURCES = ("advice", "exec/compute", "exec/evaluation", "exec/gguf", "exec
                  "study")
 RETIRED_IN_SOURCES = re.compile(RETIRED.pattern[:-3] + r"|told|deals)\b", re.I)
 TEXTS = re.compile(r'R"\((?P<raw>.*?)\)"|"(?P<string>(?:\\.|[^"\\\n])*)"|\'(?:\\.|[^\'\\\n])+\'|//(?P<comment>[^\n]*)', re.S)
-TIMEOUT_S = 600
+TIMEOUT_S = 240
 
 
 def pages():

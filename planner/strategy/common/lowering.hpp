@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/graph/task_graph.hpp"
@@ -16,9 +17,16 @@
 
 namespace tandem::planner {
 
+// A paper or program whose parallelism is that of a strategy.
+struct Namesake {
+  std::string_view name;     // in lower case, "tpi-llm"
+  std::string_view flags{};  // of `tandem plan` that come closer to it; empty: none
+};
+
 struct Strategy {
   std::string name;     // as in `tandem plan --strategy`
   std::string summary;  // what it splits, in a few words for --help
+  std::vector<Namesake> namesakes{};
   Sharding sharding{};
   std::string allreduce{};  // default of `tandem plan --allreduce`
   // Returns the tasks of one step. They depend on the batch's structure (sequences, rows) only, not

@@ -9,9 +9,12 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "model/base/error.hpp"
 #include "tests/model/model_fixtures.hpp"
 #include "tests/support/plain_clusters.hpp"
 
@@ -135,6 +138,77 @@ TEST_CASE("model/cluster_edit: an anonymous mesh does not depend on the directio
         CHECK(anonymous(with_exchanged(mesh, a, b)) == anonymous(mesh));
     }
   }
+}
+
+// A tree of devices, each linked to an earlier one, and a few links more.
+Cluster linked_devices(std::mt19937& random, int count) {
+  std::uniform_real_distribution<double> any(1e-4, 1e-2);
+  std::vector<Device> devices;
+  std::vector<Link> links;
+  std::vector<Edge> edges;
+  std::set<std::pair<int, int>> linked;
+  const auto link = [&](int from, int to) {
+    if (from == to || !linked.insert(std::minmax(from, to)).second) return;
+    edges.push_back({.from = "d" + std::to_string(from),
+                     .to = "d" + std::to_string(to),
+                     .hops = {{static_cast<LinkIndex>(links.size()), Direction::up}}});
+    links.push_back({.name = "l" + std::to_string(links.size()),
+                     .latency = Seconds{any(random)},
+                     .bandwidth = BytesPerSecond{1e6}});
+  };
+  for (int d = 0; d < count; ++d) {
+    devices.push_back(test::plain_device(d));
+    if (d > 0) link(d, static_cast<int>(random() % static_cast<unsigned>(d)));
+  }
+  for (int more = 0; more < count / 3; ++more)
+    link(static_cast<int>(random() % static_cast<unsigned>(count)),
+         static_cast<int>(random() % static_cast<unsigned>(count)));
+  return {"linked", devices, {}, links, edges};
+}
+
+TEST_CASE("model/cluster_edit: devices that are not used pass on what they passed before") {
+  std::mt19937 random(23);
+  int kept = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    const Cluster cluster = linked_devices(random, 3 + trial % 5);
+    std::vector<bool> used(cluster.devices().size());
+    for (std::size_t d = 0; d < used.size(); ++d) used[d] = random() % 2 == 0;
+    used[random() % used.size()] = true;
+    const Cluster few = of_devices(cluster, used);
+    CAPTURE(trial);
+    REQUIRE(few.size() == std::ranges::count(used, true));
+    if (!few.routers().empty()) ++kept;
+    for (DeviceIndex a = 0; a < few.size(); ++a) {
+      for (DeviceIndex b = 0; b < few.size(); ++b) {
+        if (a == b) continue;
+        const auto named = [&](DeviceIndex d) {
+          return cluster.find(few.devices()[static_cast<std::size_t>(d)].name);
+        };
+        CHECK(few.route(a, b).hops == cluster.route(named(a), named(b)).hops);
+      }
+    }
+  }
+  CHECK(kept > 20);
+}
+
+TEST_CASE("model/cluster_edit: nothing passes through a device that is away") {
+  std::mt19937 random(5);
+  const Cluster line = [&] {
+    while (true) {
+      Cluster made = linked_devices(random, 3);
+      if (made.edges().size() == 2) return made;
+    }
+  }();
+  int cut = 0;
+  for (const Device& device : line.devices()) {
+    try {
+      CHECK(without_device(line, device.name).routers().empty());
+    } catch (const Error&) {
+      ++cut;
+    }
+  }
+  CHECK(cut == 1);
+  CHECK(of_devices(line, {true, false, true}).size() == 2);
 }
 
 TEST_CASE("model/cluster_edit: without one of two that are alike the same is left") {

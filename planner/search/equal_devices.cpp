@@ -1,11 +1,11 @@
-#include "advice/equal_devices.hpp"
+#include "planner/search/equal_devices.hpp"
 
 #include <cstddef>
 #include <numeric>
 
 #include "model/cluster/cluster_edit.hpp"
 
-namespace tandem::study {
+namespace tandem::planner {
 namespace {
 
 constexpr model::DeviceIndex kMostCompared = 64;
@@ -35,7 +35,7 @@ std::vector<model::DeviceIndex> first_equals(const model::Cluster& cluster,
     first.push_back(b);
     for (model::DeviceIndex a = 0; a < b; ++a) {
       const auto other = static_cast<std::size_t>(a);
-      if (first[other] != a || profiles[other] != profiles[at] ||
+      if (first[other] != a || (!profiles.empty() && profiles[other] != profiles[at]) ||
           !are_alike(cluster.devices()[other], cluster.devices()[at]))
         continue;
       visited += cluster.edges().size();
@@ -48,4 +48,4 @@ std::vector<model::DeviceIndex> first_equals(const model::Cluster& cluster,
   return first;
 }
 
-}  // namespace tandem::study
+}  // namespace tandem::planner

@@ -1,4 +1,4 @@
-#include "advice/equal_devices.hpp"
+#include "planner/search/equal_devices.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include "tests/support/plain_clusters.hpp"
 #include "tests/support/source_tree.hpp"
 
-namespace tandem::study::equal_devices_test {
+namespace tandem::planner::equal_devices_test {
 namespace {
 
 using Firsts = std::vector<model::DeviceIndex>;
@@ -29,7 +29,7 @@ model::Cluster platform(const std::string& name) {
       .cluster;
 }
 
-TEST_CASE("study/equal devices: all of a star, but those that differ in speed or in their link") {
+TEST_CASE("planner/equal devices: all of a star, but those that differ in speed or in their link") {
   const model::Cluster star = model::test::star(4);
   CHECK(firsts(star) == Firsts{0, 0, 0, 0});
   const auto slow = with_devices(star, [](model::Device& device) {
@@ -43,7 +43,7 @@ TEST_CASE("study/equal devices: all of a star, but those that differ in speed or
   CHECK(firsts(far) == Firsts{0, 1, 0, 0});
 }
 
-TEST_CASE("study/equal devices: all of a full mesh, but the two ends of a link that differs") {
+TEST_CASE("planner/equal devices: all of a full mesh, but the two ends of a link that differs") {
   for (const int devices : {3, 8, 64}) {
     CAPTURE(devices);
     const model::Cluster mesh = test::mesh_of(devices, 1e-4, 1e9);
@@ -57,7 +57,7 @@ TEST_CASE("study/equal devices: all of a full mesh, but the two ends of a link t
   }
 }
 
-TEST_CASE("study/equal devices: those of a node, not those of different nodes") {
+TEST_CASE("planner/equal devices: those of a node, not those of different nodes") {
   const Firsts found = firsts(platform("a100-8x8"));
   for (std::size_t d = 0; d < found.size(); ++d) {
     CAPTURE(d);
@@ -65,10 +65,10 @@ TEST_CASE("study/equal devices: those of a node, not those of different nodes") 
   }
 }
 
-TEST_CASE("study/equal devices: none of a home's, all of a testbed's") {
+TEST_CASE("planner/equal devices: none of a home's, all of a testbed's") {
   CHECK(firsts(platform("home4")) == Firsts{0, 1, 2, 3});
   CHECK(firsts(platform("klonet8")) == Firsts(8, 0));
 }
 
 }  // namespace
-}  // namespace tandem::study::equal_devices_test
+}  // namespace tandem::planner::equal_devices_test
