@@ -15,7 +15,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 JOBS ?= $(shell nproc)
 
-BUILD_PACKAGES := g++ cmake ninja-build ccache lld pkg-config libsimgrid-dev libboost-dev \
+BUILD_PACKAGES := g++ cmake ninja-build ccache pkg-config libsimgrid-dev libboost-dev \
   libboost-program-options-dev libeigen3-dev libhwy-dev libpugixml-dev nlohmann-json3-dev \
   libssl-dev libsentencepiece-dev libpcre2-dev libicu-dev liburing-dev \
   libavahi-client-dev libbotan-2-dev libedit-dev doctest-dev libbenchmark-dev

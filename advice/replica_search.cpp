@@ -158,11 +158,7 @@ class ReplicaSearch {
     std::vector<bool> used(rates_.size(), false);
     for (const DeviceIndex d : group) used[static_cast<std::size_t>(d)] = true;
     own.request.profiles = profiles_of(own.request);
-    try {
-      own.request = planner::for_devices(std::move(own.request), used);
-    } catch (const Error& unreachable) {
-      return {.reason = unreachable.what()};
-    }
+    own.request = planner::for_devices(std::move(own.request), used);
     own.served->requests.clear();
     for (const std::size_t r : part)
       own.served->requests.push_back(asked_->question.served->requests[r]);

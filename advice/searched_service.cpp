@@ -18,7 +18,9 @@ ServedWorkload considered(const ServedWorkload& served, planner::Objective objec
   ServedWorkload first = served;
   first.steps = 0;
   first.requests.resize(std::min(first.requests.size(), kConsidered));
-  const std::int64_t most = objective == planner::Objective::ttft ? 1 : kMostNewTokens;
+  // First tokens of many requests wait for new tokens of others.
+  const bool only_first = objective == planner::Objective::ttft && first.requests.size() == 1;
+  const std::int64_t most = only_first ? 1 : kMostNewTokens;
   for (planner::InferenceRequest& request : first.requests)
     request.new_tokens = std::min(most, request.new_tokens);
   return first;

@@ -64,7 +64,7 @@ std::vector<model::DeviceProfile> profiles_of(const Request& request) {
   return profiles;
 }
 
-// Throws Error where the devices that are left do not reach each other.
+// Throws Error for types that no default holds.
 Request Answers::request_of(const Setting& setting) const {
   Request request = question_->request;
   const auto name = [&](auto d) {
@@ -262,7 +262,7 @@ const Answer& Answers::operator()(const Setting& setting) {
   return answer;
 }
 
-// Returns nothing for an impossible setting, whose devices do not reach each other.
+// Returns nothing for an impossible setting.
 std::optional<Answers::PlanKey> Answers::plan_key(const Setting& setting) const {
   try {
     Request request = request_of(setting);
@@ -280,7 +280,7 @@ std::optional<Answers::PlanKey> Answers::plan_key(const Setting& setting) const 
 bool Answers::may_hold(const Setting& setting) const {
   try {
     return may_be_resident(request_of(setting));
-  } catch (const Error&) {  // they do not reach each other
+  } catch (const Error&) {
     return false;
   }
 }

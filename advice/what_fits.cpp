@@ -36,11 +36,7 @@ std::string on_fewer(const planner::Request& request, const PromptReading& readi
       if (!least || devices[d].memory < devices[*least].memory) least = d;
     }
     used[*least] = false;
-    try {
-      if (!has_plan(planner::for_devices(request, used), reading)) continue;
-    } catch (const Error&) {
-      return {};  // the others do not reach each other
-    }
+    if (!has_plan(planner::for_devices(request, used), reading)) continue;
     std::string names;
     for (std::size_t d = 0; d < devices.size(); ++d) {
       if (used[d]) names += (names.empty() ? "" : ",") + devices[d].name;

@@ -63,6 +63,12 @@ tandem_tests(
 target_include_directories(tandem_cli_tests PRIVATE ${PROJECT_SOURCE_DIR})
 add_dependencies(tandem_cli_tests tandem tandem_device tandem-study)
 
+add_test(NAME "cli/programs: an exception finds its way out of every function"
+         COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/cli/unwinding.py $<TARGET_FILE:tandem>
+                 $<TARGET_FILE:tandem_device> $<TARGET_FILE:tandem-study>)
+set_tests_properties("cli/programs: an exception finds its way out of every function"
+                     PROPERTIES LABELS cli TIMEOUT 60 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+
 # `make demo` builds the target tandem.
 if(CMAKE_GENERATOR STREQUAL "Ninja")
   add_test(NAME "cli/programs: the target tandem is built without study"

@@ -39,14 +39,10 @@ std::vector<Offer> devices(const FreeQuestion& question) {
     if (d != master && !local && !is_named(question, name)) {
       std::vector<bool> used(count, true);
       used[d] = false;
-      try {
-        offers.push_back({.what = "without '" + name + "'",
-                          .price = Price::nothing,
-                          .price_text = "'" + name + "' is left idle",
-                          .ask = on_devices(question.ask, used)});
-      } catch (const Error&) {
-        // The others do not reach each other.
-      }
+      offers.push_back({.what = "without '" + name + "'",
+                        .price = Price::nothing,
+                        .price_text = "'" + name + "' is left idle",
+                        .ask = on_devices(question.ask, used)});
     }
     const bool others_named = std::ranges::any_of(
         question.named, [&](const std::string& other) { return other != name; });

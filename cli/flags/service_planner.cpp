@@ -75,7 +75,7 @@ planner::Request request_for(const planner::Plan& plan, const PlanQuestion& ques
   const std::vector<bool> used = remaining(plan, question.without);
   const auto master = static_cast<std::size_t>(plan.master);
   if (used[master]) request.master = plan.cluster.devices()[master].name;
-  return planner::for_devices(std::move(request), used);
+  return planner::without_devices(std::move(request), used);
 }
 
 RequestTimes times_of(const planner::Plan& plan, std::int64_t chunk) {

@@ -58,8 +58,9 @@ struct PlanOptions {
   std::map<std::string, std::filesystem::path> profiles{};
 };
 
-// Plans one request. Throws std::runtime_error for options that make no sense (unknown names, more
-// tokens than the model's context).
+// Plans one request, whose prompt is read whole: `tandem plan` also finds chunks, which pipelines
+// read faster. Throws std::runtime_error for options that make no sense (unknown names, more tokens
+// than the model's context).
 [[nodiscard]] std::variant<Plan, Infeasible> make_plan(const Model& model, const Platform& platform,
                                                        const PlanOptions& options = {});
 

@@ -33,13 +33,18 @@ Cluster first_devices(const Cluster& cluster, std::size_t count) {
 
 namespace {
 
-// What remains without the devices and edges of `gone`, of which `passing` become routers.
+// What remains without the devices of `gone` and their edges, but those of `passing`, which become
+// routers.
 Cluster without(const Cluster& cluster, const std::set<std::string>& gone,
                 const std::set<std::string>& passing) {
-  std::vector<Device> devices = cluster.devices();
-  std::erase_if(devices, [&](const Device& device) { return gone.contains(device.name); });
+  std::vector<Device> devices;
   std::vector<std::string> routers = cluster.routers();
-  routers.insert(routers.end(), passing.begin(), passing.end());
+  for (const Device& device : cluster.devices()) {
+    if (!gone.contains(device.name))
+      devices.push_back(device);
+    else if (passing.contains(device.name))
+      routers.push_back(device.name);
+  }
   std::vector<Edge> edges = cluster.edges();
   const auto ends = [&](const std::string& name) {
     return gone.contains(name) && !passing.contains(name);
@@ -77,44 +82,65 @@ bool is_full_mesh(const Cluster& cluster, const std::set<std::string>& gone, std
   return directed == count * (count - 1);
 }
 
-// Whether the devices of `fewer` reach each other as they do in `cluster`.
-bool has_same_routes(const Cluster& cluster, const Cluster& fewer) {
+// Returns the routes of `cluster` that the devices of `fewer` do not have, as edges.
+std::vector<Edge> other_routes(const Cluster& cluster, const Cluster& fewer) {
   std::vector<DeviceIndex> was;
   for (const Device& device : fewer.devices()) was.push_back(cluster.find(device.name));
+  std::vector<Edge> edges;
   for (DeviceIndex a = 0; a < fewer.size(); ++a) {
     for (DeviceIndex b = 0; b < fewer.size(); ++b) {
       if (a == b) continue;
-      if (fewer.route(a, b).hops !=
-          cluster.route(was[static_cast<std::size_t>(a)], was[static_cast<std::size_t>(b)]).hops)
-        return false;
+      const auto at = [&](DeviceIndex d) { return was[static_cast<std::size_t>(d)]; };
+      const std::vector<Hop>& hops = cluster.route(at(a), at(b)).hops;
+      if (fewer.route(a, b).hops == hops) continue;
+      const auto name = [&](DeviceIndex d) {
+        return fewer.devices()[static_cast<std::size_t>(d)].name;
+      };
+      edges.push_back({.from = name(a), .to = name(b), .hops = hops, .symmetrical = false});
     }
   }
-  return true;
+  return edges;
+}
+
+std::set<std::string> unused(const Cluster& cluster, const std::vector<bool>& used) {
+  require(used.size() == cluster.devices().size(), "one flag a device");
+  std::set<std::string> names;
+  for (std::size_t d = 0; d < used.size(); ++d) {
+    if (!used[d]) names.insert(cluster.devices()[d].name);
+  }
+  return names;
 }
 
 }  // namespace
 
 Cluster of_devices(const Cluster& cluster, const std::vector<bool>& used) {
-  require(used.size() == cluster.devices().size(), "of_devices: one flag a device");
-  std::set<std::string> gone;
-  for (std::size_t d = 0; d < used.size(); ++d) {
-    if (!used[d]) gone.insert(cluster.devices()[d].name);
-  }
+  const std::set<std::string> gone = unused(cluster, used);
   const std::set<std::string> between = between_others(cluster, gone);
   if (between.empty() || is_full_mesh(cluster, gone, used.size() - gone.size()))
     return without(cluster, gone, {});
   try {
     Cluster fewer = without(cluster, gone, {});
-    if (has_same_routes(cluster, fewer)) return fewer;
+    if (other_routes(cluster, fewer).empty()) return fewer;
   } catch (const Error&) {
-    // They reach each other through devices that are not used only.
+    // They reach each other only through devices that are not used.
   }
-  return without(cluster, gone, between);
+  Cluster kept = without(cluster, gone, between);
+  // Of equally short routes another may be the first now.
+  std::vector<Edge> others = other_routes(cluster, kept);
+  if (others.empty()) return kept;
+  std::vector<Edge> edges = kept.edges();
+  edges.insert(edges.end(), others.begin(), others.end());
+  return {kept.name(), kept.devices(), kept.routers(), kept.links(), std::move(edges)};
+}
+
+Cluster without_devices(const Cluster& cluster, const std::vector<bool>& used) {
+  return without(cluster, unused(cluster, used), {});
 }
 
 Cluster without_device(const Cluster& cluster, const std::string& name) {
-  static_cast<void>(cluster.find(name));
-  return without(cluster, {name}, {});
+  std::vector<bool> used(cluster.devices().size(), true);
+  used[static_cast<std::size_t>(cluster.find(name))] = false;
+  return without_devices(cluster, used);
 }
 
 Cluster with_copy(const Cluster& cluster, const std::string& name) {

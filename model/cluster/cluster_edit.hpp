@@ -21,8 +21,11 @@ namespace tandem::model {
 // they have: a device that is not used and lies between others becomes a router. Links that nothing
 // uses any more stay. Throws Error if none is used.
 [[nodiscard]] Cluster of_devices(const Cluster& cluster, const std::vector<bool>& used);
-// Returns the cluster without the device of that name, which is away: nothing passes through it.
-// Throws Error as the constructor does, if others reach each other through it only.
+// Returns the cluster of those alone that are `used`: the others are away, and nothing passes
+// through them. Throws Error as the constructor does, if devices reach each other through those
+// only.
+[[nodiscard]] Cluster without_devices(const Cluster& cluster, const std::vector<bool>& used);
+// The same without the device of that name.
 [[nodiscard]] Cluster without_device(const Cluster& cluster, const std::string& name);
 // Returns the cluster with a further device equal to the named one, called "NAME-2" (or the next
 // free number). Links that only the original uses are duplicated, except shared media (Wi-Fi).

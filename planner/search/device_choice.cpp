@@ -33,14 +33,23 @@ std::vector<bool> first_of(const std::vector<DeviceIndex>& order, std::size_t co
   return used;
 }
 
-}  // namespace
-
-Request for_devices(Request request, const std::vector<bool>& used) {
-  request.cluster = of_devices(request.cluster, used);
+Request with_profiles_of(Request request, const std::vector<bool>& used) {
   for (auto d = request.profiles.empty() ? 0 : std::ssize(used); d-- > 0;) {
     if (!used[static_cast<std::size_t>(d)]) request.profiles.erase(request.profiles.begin() + d);
   }
   return request;
+}
+
+}  // namespace
+
+Request for_devices(Request request, const std::vector<bool>& used) {
+  request.cluster = of_devices(request.cluster, used);
+  return with_profiles_of(std::move(request), used);
+}
+
+Request without_devices(Request request, const std::vector<bool>& used) {
+  request.cluster = without_devices(request.cluster, used);
+  return with_profiles_of(std::move(request), used);
 }
 
 std::variant<FewestDevices, Infeasible> plan_on_fewest(const Request& request,
@@ -56,15 +65,9 @@ std::variant<FewestDevices, Infeasible> plan_on_fewest(const Request& request,
     std::vector<std::vector<bool>> choices{first_of(near, count)};
     if (first_of(large, count) != choices.front()) choices.push_back(first_of(large, count));
     for (const std::vector<bool>& used : choices) {
-      std::optional<Request> of_these;
-      try {
-        of_these = for_devices(with_master, used);
-      } catch (const Error& unreachable) {
-        reason = unreachable.what();
-        continue;
-      }
-      of_these->gather_weights = request.gather_weights && can_gather(of_these->cluster);
-      auto answer = planning(*of_these);
+      Request of_these = for_devices(with_master, used);
+      of_these.gather_weights = request.gather_weights && can_gather(of_these.cluster);
+      auto answer = planning(of_these);
       if (auto* const plan = std::get_if<Plan>(&answer))
         return FewestDevices{.plan = std::move(*plan), .fewer = std::move(fewer)};
       reason = std::move(std::get<Infeasible>(answer).reason);

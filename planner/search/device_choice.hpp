@@ -14,6 +14,8 @@ namespace tandem::planner {
 // Returns the request for the `used` devices alone (by DeviceIndex), with their profiles; a master
 // that it names stays. Other devices pass messages on (model::of_devices), but compute nothing.
 [[nodiscard]] Request for_devices(Request request, const std::vector<bool>& used);
+// The same where the others are away (model::without_devices). Throws Error as that does.
+[[nodiscard]] Request without_devices(Request request, const std::vector<bool>& used);
 
 // Makes a plan of a request, as make_plan does.
 using Planning = std::function<std::variant<Plan, Infeasible>(const Request&)>;

@@ -38,12 +38,12 @@ std::vector<Groups> pairs_joined(const Groups& groups) {
   return all;
 }
 
-// What tells groups apart: the first equals of their members, in no order.
+// What tells groups apart: the first equals of their members, in the order of devices, which
+// decides who has remainders.
 Groups kinds_of(const Groups& groups, const std::vector<model::DeviceIndex>& first) {
   Groups kinds = groups;
   for (std::vector<model::DeviceIndex>& group : kinds) {
     for (model::DeviceIndex& member : group) member = first[static_cast<std::size_t>(member)];
-    std::ranges::sort(group);
   }
   std::ranges::sort(kinds);
   return kinds;

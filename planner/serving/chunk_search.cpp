@@ -35,8 +35,11 @@ class ChunkSearch {
         counts.push_back(power * 3 / 2);
     }
     std::size_t considered = 0;
-    for (int worse = 0; considered < counts.size() && worse < kMostWorse; ++considered)
-      worse = consider(counts[considered]) || best_time_ == kNever ? 0 : worse + 1;
+    for (int worse = 0; considered < counts.size() && worse < kMostWorse; ++considered) {
+      const double before = best_time_;
+      const double time = consider(counts[considered]);
+      worse = time < before ? 0 : worse + (time < kNever ? 1 : 0);
+    }
     counts.resize(considered);
     const std::int64_t most = std::min(longest_, kMostChunks);
     for (; counts.back() < most && may_be_more(counts.back()); power *= 2) {
@@ -62,15 +65,16 @@ class ChunkSearch {
     return count == 1 ? 0 : (longest_ + count - 1) / count;
   }
 
-  // Returns whether so many chunks are the best so far.
-  bool consider(std::int64_t count) {
+  // Returns the seconds; infinite: they do not fit, or were known.
+  double consider(std::int64_t count) {
     const auto [at, is_new] = times_.try_emplace(chunk_of(count), kNever);
-    if (!is_new || search_ended()) return false;
+    if (!is_new || search_ended()) return kNever;
     at->second = (*seconds_)(at->first);
-    if (at->second >= best_time_ * kBetter) return false;
-    best_time_ = at->second;
-    best_count_ = count;
-    return true;
+    if (at->second < best_time_ * kBetter) {
+      best_time_ = at->second;
+      best_count_ = count;
+    }
+    return at->second;
   }
 
   std::int64_t longest_;

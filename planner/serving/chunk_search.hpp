@@ -10,8 +10,9 @@ namespace tandem::planner {
 // Returns the rows of a chunk that take the least time; 0: whole prompts. More chunks keep more
 // stages busy at once and let others' new tokens pass, but each reads all weights. With the longest
 // prompt's P rows in k chunks of ceil(P / k), tries k of 1, 2, 3, 4, 6, 8, 12, ... to 256 (of
-// several requests 1, 2, 4, ... to 32) until four in a row are worse than the best, on to 8192 while
-// each doubling is the best so far, then the neighbours of the best; roughly: 1, 2, 4, ... alone.
+// several requests 1, 2, 4, ... to 32) until four in a row are worse than the best, on to 8192
+// while each doubling is the best so far, then the neighbours of the best; roughly: 1, 2, 4, ...
+// alone.
 //   longest   rows of the longest prompt
 //   many      several requests
 //   seconds   in chunks of so many rows; infinite: they do not fit

@@ -137,13 +137,12 @@ ServicePlan with_moved_layers(const Request& request, ServicePlan made, const Se
 
 std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
                                                         const Service& service, bool roughly) {
-  std::optional<ServicePlan> best;
-  double least = kNever;
+  std::vector<std::pair<double, ServicePlan>> found;  // the fastest first
   Infeasible none;
   bool is_first = true;
   const std::vector<Request> all = requests_in_chunks(request);
   for (const Request& one : all) {
-    if (best && search_ended()) break;
+    if (!found.empty() && search_ended()) break;
     std::variant<ServicePlan, Infeasible> made = Infeasible{};
     try {
       made = make_service_plan(one, service, roughly || all.size() > 1);
@@ -156,17 +155,28 @@ std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
       if (none.reason.empty()) none = std::move(*no);
       continue;
     }
-    auto& found = std::get<ServicePlan>(made);
-    if (chooses_layers(request)) found.plan.partition = request.partition;
-    const double seconds = service.seconds(found.plan, found.chunk);
-    if (best && seconds >= least * kBetter) continue;
-    least = seconds;
-    best = std::move(found);
+    auto& plan = std::get<ServicePlan>(made);
+    if (chooses_layers(request)) plan.plan.partition = request.partition;
+    const double seconds = service.seconds(plan.plan, plan.chunk);
+    const auto slower = std::ranges::find_if(
+        found, [&](const auto& other) { return seconds < other.first * kBetter; });
+    found.emplace(slower, seconds, std::move(plan));
   }
-  if (!best) return none;
-  if (roughly || !service.times->may_win_roughly_read(least)) return *std::move(best);
-  if (all.size() > 1) best = read_again(request, *std::move(best), service);
-  return with_moved_layers(request, *std::move(best), service);
+  if (found.empty()) return none;
+  if (roughly || !service.times->may_win(found.front().first))
+    return std::move(found.front().second);
+  const auto refined = [&](ServicePlan made) {
+    if (all.size() > 1) made = read_again(request, std::move(made), service);
+    return with_moved_layers(request, std::move(made), service);
+  };
+  ServicePlan best = refined(std::move(found.front().second));
+  // Layers move to the nearest optimum, which may be worse than that of the second.
+  if (found.size() > 1 && service.times->may_win(found[1].first) && !search_ended()) {
+    ServicePlan other = refined(std::move(found[1].second));
+    if (service.seconds(other.plan, other.chunk) < service.seconds(best.plan, best.chunk) * kBetter)
+      best = std::move(other);
+  }
+  return best;
 }
 
 }  // namespace tandem::planner

@@ -23,7 +23,8 @@ namespace tandem::planner {
                                             const Service& service);
 
 // Returns the fastest of make_service_plan(), roughly, for requests_in_chunks(), then, unless
-// `roughly`, read_again() and with_moved_layers(). Throws Error as the first does for `request`.
+// `roughly`, of the two fastest the better after read_again() and with_moved_layers(), where they
+// are not far behind others of Service::times. Throws Error as the first does for `request`.
 [[nodiscard]] std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
                                                                       const Service& service,
                                                                       bool roughly = false);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,10 +27,8 @@ namespace {
 
 constexpr std::size_t kConsidered = 16;  // requests
 constexpr double kSavesSome = 1.0 - 1e-4;
-// Chunks save this much more of one plan's time than of another's, and layers, chunks and steps of
-// what is left, as far as was seen.
-constexpr double kSavedByReading = 1.0 / 1.4;
-constexpr double kSavedByLayers = 1.0 / 1.15;
+// Refining saves at most this much more of one plan's time than of another's, as far as was seen.
+constexpr double kSavedByRefining = 1.0 / 1.15;
 constexpr int kRoundsOfReading = 4;  // of chunk and steps, each for the other; two as a rule
 
 std::int64_t longest(std::span<const InferenceRequest> requests) {
@@ -61,33 +60,32 @@ class ReadingSearch {
     if (!chunks_ && !flies_) return std::move(made_);
     chunk_ = made_.chunk;
     steps_ = std::max<std::int64_t>(1, made_.plan.reserved().steps);
-    const bool is_one = service_->requests.size() == 1;
-    const std::int64_t first = service_->steps > 0 ? service_->steps
-                               : is_one && flies_  ? kMostSteps
-                                                   : usual_steps();
-    if (!chunks_ || may_win(first)) search(first, is_one);
-    const double as_made = seconds_as_made();
+    search();
     std::optional<Plan> plan = reserving(chunk_, steps_);
+    if (plan && chunk_ == made_.chunk && plan->capacity == made_.plan.capacity)
+      return std::move(made_);
+    const double as_made =
+        enough(made_.chunk) ? service_->seconds(made_.plan, made_.chunk) : kNever;
     if (!plan || as_made < seconds(chunk_, steps_) * kSavesSome) return std::move(made_);
     return {.plan = *std::move(plan), .chunk = chunk_};
   }
 
  private:
-  // Whether other chunks may make up for how far the plan is behind others, in chunks as it was
-  // made.
-  [[nodiscard]] bool may_win(std::int64_t first) {
-    steps_ = at_most(flies_ ? std::min(first, usual_steps()) : first, *service_, chunk_);
-    return service_->times->may_win_as_made(seconds(chunk_, steps_));
+  // Chunk and steps are sought each for the other, from few steps and from many.
+  void search() {
+    const bool is_one = service_->requests.size() == 1;
+    const std::int64_t usual = service_->steps > 0 ? service_->steps : usual_steps();
+    search_from(flies_ && is_one ? kMostSteps : usual);
+    if (roughly_ || !flies_ || !chunks_) return;
+    const std::pair found(chunk_, steps_);
+    search_from(is_one ? usual : kMostSteps);
+    if (seconds(found.first, found.second) <= seconds(chunk_, steps_))
+      std::tie(chunk_, steps_) = found;
+    while (!is_one && take_neighbour()) continue;
   }
 
-  [[nodiscard]] double seconds_as_made() const {
-    if (!enough(made_.chunk)) return kNever;
-    const auto known = times_->find({made_.chunk, made_.plan.reserved().steps});
-    return known != times_->end() ? known->second : service_->seconds(made_.plan, made_.chunk);
-  }
-
-  void search(std::int64_t first, bool is_one) {
-    if (chunks_) find_chunk(first);
+  void search_from(std::int64_t steps) {
+    if (chunks_) find_chunk(steps);
     const int rounds = roughly_ ? 1 : kRoundsOfReading;
     for (int again = 0; flies_ && again < rounds && !search_ended(); ++again) {
       const std::pair before(chunk_, steps_);
@@ -95,13 +93,12 @@ class ReadingSearch {
       if (chunks_ && !roughly_) find_chunk(steps_);
       if (before == std::pair(chunk_, steps_)) break;
     }
-    while (chunks_ && flies_ && !roughly_ && !is_one && take_neighbour()) continue;
   }
 
-  // One a stage, each of which may have several devices.
+  // One a stage, each of which may have several devices, or as many as sequences.
   [[nodiscard]] std::int64_t usual_steps() const {
     const std::int64_t most = useful_steps(*request_, service_->policy);
-    if (!has_groups(made_.plan)) return most;
+    if (service_->policy.alone() || !has_groups(made_.plan)) return most;
     return std::min(most, static_cast<std::int64_t>(stages(made_.plan).size()));
   }
 
@@ -109,6 +106,11 @@ class ReadingSearch {
     return best_steps(at_most(usual_steps(), *service_, chunk),
                       at_most(kMostSteps, *service_, chunk), roughly_,
                       [&](std::int64_t steps) { return seconds(chunk, steps); });
+  }
+
+  // Whether a step may have the prompts of several requests.
+  [[nodiscard]] bool may_join() const {
+    return service_->policy.several() && !service_->policy.alone();
   }
 
   // Takes one chunk more or fewer of the longest prompt, with as many steps, one fewer or one more,
@@ -137,12 +139,20 @@ class ReadingSearch {
     chunk_ = best_chunk(
         longest(service_->requests), service_->requests.size() > 1, roughly_,
         [&](std::int64_t chunk) { return seconds(chunk, at_most(steps, *service_, chunk)); });
+    const auto consider = [&](std::int64_t chunk) {
+      if (search_ended() || seconds(chunk, at_most(steps, *service_, chunk)) >=
+                                seconds(chunk_, at_most(steps, *service_, chunk_)) * kBetter)
+        return;
+      chunk_ = chunk;
+    };
     // All chunks of the longest prompt at once, which the search above may pass over.
     const std::int64_t rows = longest(service_->requests);
-    const std::int64_t given = service_->steps > 1 ? (rows + steps - 1) / steps : 0;
-    if (given > 0 && seconds(given, at_most(steps, *service_, given)) <
-                         seconds(chunk_, at_most(steps, *service_, chunk_)))
-      chunk_ = given;
+    if (service_->steps > 1) consider((rows + steps - 1) / steps);
+    // Longer ones than a prompt: then a step has several.
+    std::int64_t all = 0;
+    for (const InferenceRequest& request : service_->requests) all += request.prompt_tokens;
+    for (std::int64_t chunk = rows; chunk < 2 * all && all > rows && may_join(); chunk *= 2)
+      consider(std::min(chunk, all));
     steps_ = at_most(steps, *service_, chunk_);
   }
 
@@ -166,11 +176,11 @@ class ReadingSearch {
   }
 
   double seconds(std::int64_t chunk, std::int64_t steps) {
-    const auto [at, is_new] = times_->try_emplace(std::pair(chunk, steps), kNever);
-    if (!is_new || !enough(chunk)) return at->second;
-    if (const std::optional<Plan> plan = reserving(chunk, steps))
-      at->second = service_->seconds(*plan, chunk);
-    return at->second;
+    const std::pair point(chunk, steps);
+    if (const auto known = times_->find(point); known != times_->end()) return known->second;
+    std::optional<Plan> plan;
+    if (enough(chunk)) plan = reserving(chunk, steps);
+    return (*times_)[point] = plan ? service_->seconds(*plan, chunk) : kNever;
   }
 
   const Request* request_;
@@ -195,14 +205,9 @@ ReadingTimes::Times& ReadingTimes::of(Plan plan) {
   return known_.emplace_back(std::move(plan), Times{}).second;
 }
 
-bool ReadingTimes::may_win_as_made(double seconds) {
-  as_made_ = std::min(as_made_, seconds);
-  return seconds * kSavedByReading <= as_made_;
-}
-
-bool ReadingTimes::may_win_roughly_read(double seconds) {
-  roughly_read_ = std::min(roughly_read_, seconds);
-  return seconds * kSavedByLayers <= roughly_read_;
+bool ReadingTimes::may_win(double roughly_read) {
+  roughly_read_ = std::min(roughly_read_, roughly_read);
+  return roughly_read * kSavedByRefining <= roughly_read_;
 }
 
 ServiceClock analytic_clock(std::span<const InferenceRequest> requests, const Policy& policy,
@@ -297,18 +302,23 @@ std::variant<ServicePlan, Infeasible> make_service_plan(const Request& request,
       read_again(request, std::get<ServicePlan>(std::move(fitting)), service, roughly);
   // Other shares may leave memory for more steps, or be better for those that were found.
   const auto consider = [&](std::int64_t steps) {
-    if (search_ended() || best.plan.streams()) return;
+    if (search_ended() || best.plan.streams()) return true;
     std::variant<Plan, Infeasible> made = make_serving_plan(
         request, service.requests, service.policy, best.chunk, at_most(steps, service, best.chunk));
     auto* const plan = std::get_if<Plan>(&made);
-    if (plan == nullptr || *plan == best.plan) return;
+    if (plan == nullptr) return false;
+    if (*plan == best.plan) return true;
     ServicePlan other =
         read_again(request, {.plan = std::move(*plan), .chunk = best.chunk}, service, roughly);
     if (service.seconds(other.plan, other.chunk) < service.seconds(best.plan, best.chunk) * kBetter)
       best = std::move(other);
+    return true;
   };
-  if (service.steps == 0 && may_fly(request, service.policy)) consider(kMostSteps);
-  if (point(best) != first) consider(best.plan.reserved().steps);
+  if (service.steps == 0 && may_fly(request, service.policy)) {
+    // As many as fit.
+    for (std::int64_t steps = kMostSteps; steps > 1 && !consider(steps);) steps /= 2;
+  }
+  if (point(best) != first) static_cast<void>(consider(best.plan.reserved().steps));
   check_in_flight(service.requests, best.chunk, service.steps);
   return best;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -13,7 +14,6 @@
 #include <utility>
 #include <variant>
 
-#include "planner/partition/exact/time_order.hpp"
 #include "planner/plan/inference_request.hpp"
 #include "planner/search/search.hpp"
 #include "planner/serving/policy/policy.hpp"
@@ -30,21 +30,19 @@ using ServiceClock = std::function<double(const Plan& plan, std::int64_t chunk)>
                                           const Policy& policy, Objective objective);
 
 // The times of the plans that a search has read in chunks: it comes to the same shares from several
-// sides, and spends little on plans that are far behind.
+// sides, and refines no plans that are far behind.
 class ReadingTimes {
  public:
   using Times = std::map<std::pair<std::int64_t, std::int64_t>, double>;  // by chunk and steps
   // Returns the times of `plan` and all others that differ in reserved memory only; the reference
   // stays valid.
   [[nodiscard]] Times& of(Plan plan);
-  // Takes the seconds of a plan as it was made, or of one that was read roughly. Returns whether it
-  // may be the best once its chunks and steps, or its layers and the rest, are searched.
-  [[nodiscard]] bool may_win_as_made(double seconds);
-  [[nodiscard]] bool may_win_roughly_read(double seconds);
+  // Takes the seconds of a plan that was read roughly. Returns whether it may be the best once its
+  // layers, chunks and steps are searched.
+  [[nodiscard]] bool may_win(double roughly_read);
 
  private:
-  double as_made_ = kNever;  // the least
-  double roughly_read_ = kNever;
+  double roughly_read_ = std::numeric_limits<double>::infinity();  // the least
   std::list<std::pair<Plan, Times>> known_;
 };
 
@@ -54,7 +52,7 @@ struct Service {
   ServiceClock seconds;
   std::optional<std::int64_t> chunk{};  // rows of a prompt's chunks; 0: whole; none: as is best
   std::int64_t steps = 0;               // in flight; 0: as is best
-  // By `seconds`, of all plans that compete; shared by copies.
+  // By `seconds`, of all plans that compete; shared by copies, whose steps are the same.
   std::shared_ptr<ReadingTimes> times = std::make_shared<ReadingTimes>();
 };
 
@@ -71,9 +69,9 @@ struct ServicePlan {
 
 // Returns a plan with the chunk and the steps in flight, as far as they are not given, that take
 // the least time (chunk_search.hpp, steps_in_flight.hpp). Each is found for the other, again until
-// neither saves time; roughly: each once, among fewer. A plan that as it was made is far behind those
-// that Service::times knows stays so. If weights stream, prompts are read as by make_fitting_plan.
-// Throws Error as make_serving_plan does.
+// neither saves time, from few steps and from many; of many requests chunks longer than a prompt,
+// too, so that a step has several. Roughly: each once, among fewer. If weights stream, prompts are
+// read as by make_fitting_plan. Throws Error as make_serving_plan does.
 [[nodiscard]] std::variant<ServicePlan, Infeasible> make_service_plan(const Request& request,
                                                                       const Service& service,
                                                                       bool roughly = false);

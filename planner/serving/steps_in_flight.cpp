@@ -1,7 +1,7 @@
 #include "planner/serving/steps_in_flight.hpp"
 
 #include <algorithm>
-#include <set>
+#include <vector>
 
 #include "planner/partition/search_effort.hpp"
 #include "planner/plan/capacity.hpp"
@@ -12,6 +12,18 @@ namespace {
 
 constexpr double kSavesEnoughTime = 1.0 - 1e-4;
 
+// All numbers from 1 to `most`, powers of two first.
+std::vector<std::int64_t> powers_first(std::int64_t most) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t steps = kMostSteps; steps > 0; steps /= 2) {
+    if (steps <= most) order.push_back(steps);
+  }
+  for (std::int64_t steps = most; steps > 0; --steps) {
+    if (std::ranges::find(order, steps) == order.end()) order.push_back(steps);
+  }
+  return order;
+}
+
 }  // namespace
 
 bool may_fly(const Request& request, const Policy& policy) {
@@ -20,27 +32,19 @@ bool may_fly(const Request& request, const Policy& policy) {
 
 std::int64_t best_steps(std::int64_t usual, std::int64_t most, bool roughly,
                         const std::function<double(std::int64_t)>& seconds) {
-  std::int64_t best = std::min(usual, most);
-  double least = seconds(best);
-  std::set<std::int64_t> tried{best};
-  // Returns whether `steps` are new and the best so far.
-  const auto consider = [&](std::int64_t steps) {
-    if (steps < 1 || steps > most || search_ended() || !tried.insert(steps).second) return false;
+  const std::int64_t first = std::min(usual, most);
+  std::int64_t best = first;
+  double least = seconds(first);
+  const std::vector<std::int64_t> all = roughly ? std::vector{most} : powers_first(most);
+  for (const std::int64_t steps : all) {
+    if (search_ended()) break;
+    if (steps == first) continue;
     const double time = seconds(steps);
     const bool is_faster = time < least * kSavesEnoughTime;
-    const bool is_smaller = steps < best && best != usual && time * kSavesEnoughTime < least;
-    if (!is_faster && !is_smaller) return false;
+    const bool is_smaller = steps < best && best != first && time * kSavesEnoughTime < least;
+    if (!is_faster && !is_smaller) continue;
     best = steps;
     least = std::min(least, time);
-    return true;
-  };
-  consider(most);
-  if (roughly) return best;
-  for (std::int64_t steps = kMostSteps; steps > 0; steps /= 2) consider(steps);
-  for (bool climbs = true; climbs;) {
-    const std::int64_t from = best;
-    climbs = false;
-    for (const std::int64_t apart : {1, -1, 2, -2}) climbs = consider(from + apart) || climbs;
   }
   return best;
 }

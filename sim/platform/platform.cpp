@@ -43,41 +43,15 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-// Keeps the devices that match; the others become routers where routes may lead through them.
+// Returns the devices that match, with the routes that they have.
 model::Cluster narrowed(const model::Cluster& cluster, const std::vector<std::string>& patterns,
                         const std::string& source) {
   std::vector<std::string> names;
   names.reserve(cluster.devices().size());
   for (const model::Device& device : cluster.devices()) names.push_back(device.name);
-  std::vector<model::Device> devices;
-  std::set<std::string> dropped(names.begin(), names.end());
-  for (const std::size_t i : chosen_hosts({.patterns = patterns}, names, source)) {
-    devices.push_back(cluster.devices()[i]);
-    dropped.erase(names[i]);
-  }
-  // An end of one edge alone leads nowhere else.
-  std::vector<model::Edge> edges = cluster.edges();
-  for (std::size_t gone = 1; gone > 0;) {
-    std::map<std::string, int> ends;
-    for (const model::Edge& edge : edges) {
-      ++ends[edge.from];
-      ++ends[edge.to];
-    }
-    const auto is_dead_end = [&](const std::string& point) {
-      return dropped.contains(point) && ends[point] == 1;
-    };
-    gone = std::erase_if(edges, [&](const model::Edge& edge) {
-      return is_dead_end(edge.from) || is_dead_end(edge.to);
-    });
-  }
-  std::vector<std::string> routers = cluster.routers();
-  for (const std::string& name : dropped) {
-    if (std::ranges::any_of(
-            edges, [&](const model::Edge& edge) { return edge.from == name || edge.to == name; }))
-      routers.push_back(name);
-  }
-  return {cluster.name(), std::move(devices), std::move(routers), cluster.links(),
-          std::move(edges)};
+  std::vector<bool> chosen(names.size(), false);
+  for (const std::size_t i : chosen_hosts({.patterns = patterns}, names, source)) chosen[i] = true;
+  return model::of_devices(cluster, chosen);
 }
 
 // Limits the devices to their shares.

@@ -249,8 +249,9 @@ TEST_CASE("cli/chunk: the chunk of a workload is found by default, by the object
   const auto planned = [&](const std::string& more) {
     const Outcome outcome = bench.shell(
         "\"$TANDEM\" plan --platform four-boxes --model llama-3.1-8b --dtype q4_0 --strategy "
-        "pipeline --policy continuous --samples 8 --prompt-tokens 512 --new-tokens 32 --out w.json "
-        "--seconds 0 --quiet " +
+        "pipeline --groups none --policy continuous --samples 8 --prompt-tokens 512 --new-tokens "
+        "32 "
+        "--out w.json --seconds 0 --quiet " +
         more);
     REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
     return Json::parse(bench.read("w.json"));

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -140,8 +141,9 @@ TEST_CASE("model/cluster_edit: an anonymous mesh does not depend on the directio
   }
 }
 
-// A tree of devices, each linked to an earlier one, and a few links more.
-Cluster linked_devices(std::mt19937& random, int count) {
+// A tree of devices, each linked to an earlier one, and a few links more; of `equal` latencies some
+// routes are equally short.
+Cluster linked_devices(std::mt19937& random, int count, bool equal) {
   std::uniform_real_distribution<double> any(1e-4, 1e-2);
   std::vector<Device> devices;
   std::vector<Link> links;
@@ -153,11 +155,11 @@ Cluster linked_devices(std::mt19937& random, int count) {
                      .to = "d" + std::to_string(to),
                      .hops = {{static_cast<LinkIndex>(links.size()), Direction::up}}});
     links.push_back({.name = "l" + std::to_string(links.size()),
-                     .latency = Seconds{any(random)},
+                     .latency = Seconds{equal ? 1e-3 : any(random)},
                      .bandwidth = BytesPerSecond{1e6}});
   };
   for (int d = 0; d < count; ++d) {
-    devices.push_back(test::plain_device(d));
+    devices.push_back(tandem::test::plain_device(d));
     if (d > 0) link(d, static_cast<int>(random() % static_cast<unsigned>(d)));
   }
   for (int more = 0; more < count / 3; ++more)
@@ -170,7 +172,7 @@ TEST_CASE("model/cluster_edit: devices that are not used pass on what they passe
   std::mt19937 random(23);
   int kept = 0;
   for (int trial = 0; trial < 200; ++trial) {
-    const Cluster cluster = linked_devices(random, 3 + trial % 5);
+    const Cluster cluster = linked_devices(random, 3 + trial % 5, trial % 2 == 0);
     std::vector<bool> used(cluster.devices().size());
     for (std::size_t d = 0; d < used.size(); ++d) used[d] = random() % 2 == 0;
     used[random() % used.size()] = true;
@@ -195,17 +197,19 @@ TEST_CASE("model/cluster_edit: nothing passes through a device that is away") {
   std::mt19937 random(5);
   const Cluster line = [&] {
     while (true) {
-      Cluster made = linked_devices(random, 3);
+      Cluster made = linked_devices(random, 3, false);
       if (made.edges().size() == 2) return made;
     }
   }();
   int cut = 0;
   for (const Device& device : line.devices()) {
+    std::optional<Cluster> left;
     try {
-      CHECK(without_device(line, device.name).routers().empty());
+      left = without_device(line, device.name);
     } catch (const Error&) {
       ++cut;
     }
+    if (left) CHECK(left->routers().empty());
   }
   CHECK(cut == 1);
   CHECK(of_devices(line, {true, false, true}).size() == 2);
