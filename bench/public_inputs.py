@@ -73,7 +73,7 @@ def platform_row(tandem, root, file, timeout):
         hosts = ["--hosts", proposal[1]]
         code, text, error = ask(tandem, ["platform", str(file), *hosts, "--json"], timeout)
         if code == 0:
-            row["read"] = "with --hosts"
+            row["read"] = "with --hosts" if len(json.loads(text)["devices"]) > 1 else "one host alone"
         else:
             row |= {"reason": "the proposed --hosts is refused", "error": shortened(error, file)}
     if code:
@@ -100,10 +100,10 @@ def model_row(tandem, root, file, platform, published, timeout):
     return row if code == 0 else row | {"reason": f"not planned: {reason_of(error)}", "error": shortened(error, file)}
 
 
-def print_counts(title, rows):
+def print_counts(title, rows, group_of):
     print(f"\n{title}: {len(rows)} files")
-    for source in sorted({row["source"] for row in rows}):
-        of = [row for row in rows if row["source"] == source]
+    for source in sorted({group_of(row) for row in rows}):
+        of = [row for row in rows if group_of(row) == source]
         read, planned = (collections.Counter(row[what] for row in of) for what in ("read", "planned"))
         parts = [f"{kind} {', '.join(f'{key} {n}' for key, n in sorted(counts.items()))}"
                  for kind, counts in (("read:", read), ("planned:", planned))]
@@ -117,6 +117,42 @@ def written(path, columns, rows):
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def files_of(root, pattern, word):
+    return [file for file in sorted(root.rglob(pattern)) if word in str(file)]
+
+
+def reported(row):
+    print(" ".join(row.get(key, "-") for key in ("read", "planned", "plan_s", "source", "file")), flush=True)
+    return row
+
+
+def study_platforms(arguments):
+    rows = [reported(platform_row(arguments.tandem, arguments.platforms, file, arguments.timeout))
+            for file in files_of(arguments.platforms, "*.xml", arguments.only)]
+    print_counts("platforms", rows, lambda row: f"{row['source']} {row['file'].split('/')[0]}")
+    if arguments.out:
+        written(arguments.out / "platforms.csv", ["source", "file", "read", "hosts", "planned", "plan_s", "reason", "error"], rows)
+
+
+def study_models(arguments):
+    published = {}
+    if arguments.published:
+        with arguments.published.open(encoding="utf-8", newline="") as file:
+            published = {row["model"]: row["kv_cache_bytes_per_token_f16"] for row in csv.DictReader(file)}
+    rows = [reported(model_row(arguments.tandem, arguments.models, file, arguments.platform, published, arguments.timeout))
+            for file in files_of(arguments.models, "config.json", arguments.only)]
+    print_counts("models", rows, lambda row: row["source"])
+    compared = [row for row in rows if row["published_cache_bytes"] and row.get("cache_bytes")]
+    different = [row["file"] for row in compared if row["published_cache_bytes"] != row["cache_bytes"]]
+    print(f"  cache bytes a token: {len(compared) - len(different)} of {len(compared)} as published", *different, sep="\n    different: ")
+    absent = sorted(set(published) - {pathlib.PurePath(row["file"]).parent.name.replace("+", "/") for row in rows})
+    if absent and not arguments.only:
+        print(f"  published models without a file: {', '.join(absent)}")
+    if arguments.out:
+        written(arguments.out / "models.csv", ["source", "file", "model_type", "read", "planned", "plan_s", "cache_bytes",
+                                               "published_cache_bytes", "reason", "error"], rows)
 
 
 def main():
@@ -135,35 +171,9 @@ def main():
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.platforms:
-        rows = []
-        for file in sorted(arguments.platforms.rglob("*.xml")):
-            if arguments.only in str(file):
-                rows.append(platform_row(arguments.tandem, arguments.platforms, file, arguments.timeout))
-                print(" ".join(f"{rows[-1].get(key, '')}" for key in ("read", "planned", "plan_s", "file")), flush=True)
-        print_counts("platforms", rows)
-        if arguments.out:
-            written(arguments.out / "platforms.csv",
-                    ["source", "file", "read", "hosts", "planned", "plan_s", "reason", "error"], rows)
+        study_platforms(arguments)
     if arguments.models:
-        published = {}
-        if arguments.published:
-            with arguments.published.open(encoding="utf-8", newline="") as file:
-                published = {row["model"]: row["kv_cache_bytes_per_token_f16"] for row in csv.DictReader(file)}
-        rows = []
-        for file in sorted(arguments.models.rglob("config.json")):
-            if arguments.only in str(file):
-                rows.append(model_row(arguments.tandem, arguments.models, file, arguments.platform, published, arguments.timeout))
-                print(" ".join(f"{rows[-1].get(key, '')}" for key in ("read", "planned", "plan_s", "file")), flush=True)
-        print_counts("models", rows)
-        compared = [row for row in rows if row["published_cache_bytes"] and row.get("cache_bytes")]
-        different = [row["file"] for row in compared if row["published_cache_bytes"] != row["cache_bytes"]]
-        print(f"  cache bytes a token: {len(compared) - len(different)} of {len(compared)} as published{''.join('; not ' + file for file in different)}")
-        absent = sorted(set(published) - {pathlib.PurePath(row["file"]).parent.name.replace("+", "/") for row in rows})
-        if absent and not arguments.only:
-            print(f"  {len(absent)} published models without a file: {', '.join(absent)}")
-        if arguments.out:
-            written(arguments.out / "models.csv", ["source", "file", "model_type", "read", "planned", "plan_s", "cache_bytes",
-                                                   "published_cache_bytes", "reason", "error"], rows)
+        study_models(arguments)
 
 
 if __name__ == "__main__":
