@@ -3,7 +3,8 @@
 
     public_inputs.py --tandem build/release/bin/tandem [--platforms DIR] [--models DIR] [--published models.csv] [--out DIR]
 
-Files are DIR/OWNER+REPO/.../NAME.xml and DIR/OWNER+REPO/OWNER+NAME/config.json: OWNER+REPO is the repository that they are from.
+Files are DIR/OWNER+REPO/.../NAME.xml and DIR/OWNER+REPO/MODEL/config.json: OWNER+REPO is the repository that they are from;
+a MODEL has + for the / of its name.
 A platform is read by `tandem platform`. If that proposes --hosts, both `tandem platform` and `tandem plan` get the proposal. A small
 model is planned on each platform, and each model on one large platform in f16. --published: CSV with the columns model and
 kv_cache_bytes_per_token_f16, which is compared with `tandem model inspect`. Prints counts by repository and by reason, and
