@@ -86,8 +86,9 @@ Profiles::Profiles(const XmlDocument& document, std::string folder)
     const auto attribute = node.attribute("periodicity");
     const auto periodicity = bare_number(attribute ? attribute.value() : "-1");
     if (!periodicity || *periodicity != -1.0) {
-      document.fail(node, "has periodicity=\"" + std::string(attribute.value()).substr(0, 40) +
-                              "\", expected -1: what it says does not repeat; write all of it out");
+      document.fail(
+          node, "has periodicity=\"" + std::string(attribute.value()).substr(0, 40) +
+                    "\", expected -1, as profiles that repeat are not read; write out all of it");
     }
     Profile profile = in_file ? read(node, "file") : parse(node, document.text(node));
     if (!traces_.emplace(name, std::move(profile)).second)

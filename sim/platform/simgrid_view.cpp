@@ -186,7 +186,8 @@ SimgridView view_with_simgrid(std::string_view text, const std::string& source,
       {.subject = source,
        .timeout = kTimeout,
        .failed = "SimGrid " + network_settings().at("simgrid") +
-                 " cannot load this file; mend or remove what it names"},
+                 " cannot load this file, or find its routes; mend or remove what it "
+                 "names, or name hosts that reach each other with --hosts"},
       [&](const std::function<void(Bytes)>& send) {
         const std::vector<std::uint8_t> bytes =
             Json::to_cbor(view(load(text, source), source, wanted));

@@ -379,7 +379,8 @@ TEST_CASE("sim/platform: what cannot be flattened is one clear line") {
            "has core=\"0\", expected a whole number");
   // An abort of SimGrid for which there is no check.
   const std::string few = cluster("radical=\"0-3\" topology=\"TORUS\" topo_parameters=\"7,7\"");
-  contains(refusal(written("flat_few.xml", few)), "cannot load this file; mend or remove");
+  contains(refusal(written("flat_few.xml", few)),
+           "cannot load this file, or find its routes; mend or remove");
   const auto unused = [](const std::string& more) {
     return nested("", "<link id=\"l\" bandwidth=\"1GBps\" latency=\"1us\"/>" + more +
                           "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/></route>\n");
