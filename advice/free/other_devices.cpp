@@ -106,7 +106,7 @@ Ask on_devices(Ask ask, const std::vector<bool>& used) {
     if (planner::find_strategy(request.strategy).sharding.splits_layers() && request.groups.empty())
       keep_stages_single(ask);
   }
-  if (!request.allreduce) return ask;
+  if (request.allreduce.value_or("").empty()) return ask;  // nothing is summed, or as is usual
   if (std::string sums = possible_sums(*request.allreduce, request); sums != *request.allreduce) {
     ask.set("allreduce", sums);
     request.allreduce = std::move(sums);

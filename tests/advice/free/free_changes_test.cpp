@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "advice/free/fixed_plan.hpp"
+#include "advice/free/other_devices.hpp"
 #include "advice/whatif.hpp"
 #include "model/base/quantity_text.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/search/search.hpp"
+#include "planner/strategy/common/lowering.hpp"
 #include "planner/strategy/common/stages.hpp"
 #include "sim/platform/platform.hpp"
 #include "tests/model/model_fixtures.hpp"
@@ -223,6 +225,18 @@ TEST_CASE("study/free changes: a composition gives way where a change leaves not
     changed.allreduce = "auto";
     check_takes(changes, "without '" + gone + "'", changed);
     CHECK(value_of(find(changes, "without '" + gone + "'"), "allreduce") == "auto");
+  }
+}
+
+// As the command line asks for it: the usual sums, of which a pipeline has none.
+TEST_CASE("study/free changes: devices of every strategy can be left out") {
+  for (const planner::Strategy& strategy : planner::strategies()) {
+    planner::Request request = request_for(home4(), strategy.name);
+    request.allreduce = strategy.allreduce;
+    CAPTURE(strategy.name);
+    const Ask few = on_devices({.request = request}, {true, true, false, false});
+    CHECK(few.request.cluster.size() == 2);
+    CHECK(few.request.allreduce == strategy.allreduce);
   }
 }
 
