@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/base/word_list.hpp"
+#include "planner/search/allreduce_search.hpp"
 #include "planner/search/device_choice.hpp"
 #include "planner/search/group_search.hpp"
 #include "planner/search/request_checks.hpp"
@@ -23,34 +25,25 @@ std::string names_of(const model::Cluster& cluster) {
 // "a,b/c" without the devices that are not in `cluster`.
 std::string groups_on(const std::string& groups, const model::Cluster& cluster) {
   std::string text;
-  std::string name;
-  char before = '/';
-  for (const char c : groups + '/') {
-    if (c != ',' && c != '/') {
-      name += c;
-      continue;
+  for (const std::string& group : model::split_list(groups, '/')) {
+    std::string members;
+    for (const std::string& name : model::split_list(group)) {
+      if (std::ranges::find(cluster.devices(), name, &model::Device::name) !=
+          cluster.devices().end())
+        members += (members.empty() ? "" : ",") + name;
     }
-    const bool stays =
-        std::ranges::find(cluster.devices(), name, &model::Device::name) != cluster.devices().end();
-    if (stays) {
-      if (!text.empty()) text += before;
-      text += name;
-      before = ',';
-    }
-    if (c == '/') before = '/';
-    name.clear();
+    if (!members.empty()) text += (text.empty() ? "" : "/") + members;
   }
   return text;
 }
 
 // The same with auto in place of compositions for which `request` has no groups of devices.
 std::string possible_sums(const std::string& sums, const Request& request) {
-  const std::size_t comma = sums.find(',');
-  const planner::AllreduceChoice found = planner::possible_choice(
-      request.cluster, planner::master_of(request),
-      {.prompt = sums.substr(0, comma),
-       .decode = comma == std::string::npos ? sums : sums.substr(comma + 1)});
-  return comma == std::string::npos ? found.prompt : found.prompt + "," + found.decode;
+  const planner::AllreduceChoice wanted = planner::parse_allreduce_choice(sums);
+  const planner::AllreduceChoice found =
+      planner::possible_choice(request.cluster, planner::master_of(request), wanted);
+  if (found == wanted) return sums;
+  return found.prompt == found.decode ? found.prompt : found.prompt + "," + found.decode;
 }
 
 // Has one device a stage, as many rounds as now.
