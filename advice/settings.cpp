@@ -64,7 +64,6 @@ std::vector<model::DeviceProfile> profiles_of(const Request& request) {
   return profiles;
 }
 
-// Throws Error for types that no default holds.
 Request Answers::request_of(const Setting& setting) const {
   Request request = question_->request;
   const auto name = [&](auto d) {

@@ -178,10 +178,7 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
   const std::string& path = options.positional(0);
   const planner::PlanFile file = plan_argument(path);
   const planner::Plan& plan = file.plan;
-  ServedRequests served = predicted_workload(options, file, path);
-  // Plans for other requests than the plan's have as many steps in flight as is best for them.
-  if (served && (options.has("samples") || options.has("workload")) && !options.has("in-flight"))
-    served->steps = 0;
+  const ServedRequests served = predicted_workload(options, file, path);
   const TypeBound bound = type_bound_of(options, file);
   const double seconds = options.number_or("seconds", kBoughtSeconds, 0.0, kMostSeconds);
   planner::SearchEffort::Limits limits;

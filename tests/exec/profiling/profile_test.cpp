@@ -292,7 +292,7 @@ TEST_CASE("profile/steps: every visit measures every size again, on weights made
       .threads = {1, 2}, .stream_bytes = 1e5, .rows = {3, 16, 40}, .finer = {8}};
   StepMeasurement steps(tiny(), options);
   for (int left = kVisits - 1; left >= 0; --left) {
-    steps.visit(4.0, left);  // twice what an idle machine needs
+    steps.visit(4.0, left);
     CHECK(steps.making_s() > 0.0);
   }
   for (const std::size_t threads : {std::size_t{0}, std::size_t{1}}) {
