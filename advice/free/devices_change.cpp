@@ -5,7 +5,6 @@
 #include "advice/free/free_change.hpp"
 #include "advice/free/other_devices.hpp"
 #include "advice/settings.hpp"
-#include "model/base/error.hpp"
 #include "planner/search/equal_devices.hpp"
 #include "planner/strategy/common/lowering.hpp"
 

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <utility>
 
-#include "model/base/error.hpp"
 #include "model/cluster/cluster_edit.hpp"
 #include "planner/collective/proximity.hpp"
 #include "planner/search/request_checks.hpp"

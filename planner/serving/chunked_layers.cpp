@@ -157,6 +157,10 @@ std::variant<ServicePlan, Infeasible> make_layered_plan(const Request& request,
     }
     auto& plan = std::get<ServicePlan>(made);
     if (chooses_layers(request)) plan.plan.partition = request.partition;
+    const auto is_same = [&](const auto& other) {
+      return other.second.plan == plan.plan && other.second.chunk == plan.chunk;
+    };
+    if (std::ranges::any_of(found, is_same)) continue;
     const double seconds = service.seconds(plan.plan, plan.chunk);
     const auto slower = std::ranges::find_if(
         found, [&](const auto& other) { return seconds < other.first * kBetter; });
